@@ -7,13 +7,22 @@ import shlex
 from json import dumps as encode_json
 from typing import Final
 
+import msgspec
+
 from redraft.events.messages.domain_events import Outcome
+from redraft.events.messages.run_state import Value, Values
 from redraft.events.messages.usage import Usage
 
 NAME_LENGTH: Final = 60
 """The maximum number of characters shown of a name (actor, workflow, file)."""
 MESSAGE_LENGTH: Final = 300
 """The maximum number of characters shown of a worker's message."""
+VALUE_LENGTH: Final = 60
+"""The maximum number of characters shown of a value of a run's state, beside others."""
+VALUES_SHOWN: Final = 5
+"""The maximum number of values of a run's state that are listed in one line."""
+ERASED_VALUES: Final[Values] = {"erased": True}
+"""What stands in place of values that were erased."""
 
 UNSEEN: Final = (
     "\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e"
@@ -104,6 +113,20 @@ def cost_text(cost: float, currency: str, unpriced: int) -> str:
     if not cost:
         return "cost unknown" if unpriced else ""
     return f"{'at least ' if unpriced else ''}{cost:.4f} {plain(currency, NAME_LENGTH)}".rstrip()
+
+
+def value_text(value: Value, limit: int = VALUE_LENGTH) -> str:
+    """Returns a value of a run's state as JSON on one line: `"children"`, `3`, `["tides.org"]`."""
+    return plain(msgspec.json.encode(value).decode(), limit)
+
+
+def values_text(values: Values) -> str:
+    """Returns values of a run's state as `audience = "children", limit = 3`, the first of them; empty for none."""
+    if values == ERASED_VALUES:
+        return "values that are erased"
+    parts = [f"{plain(name, NAME_LENGTH)} = {value_text(value)}" for name, value in [*values.items()][:VALUES_SHOWN]]
+    left = len(values) - VALUES_SHOWN
+    return ", ".join([*parts, counted(left, "more value")] if left > 0 else parts)
 
 
 def outcome_text(outcome: Outcome) -> str:

@@ -10,12 +10,23 @@ import msgspec
 from cachetools import LRUCache
 
 from redraft.actors.workflow.workflow import Workflow
-from redraft.app.client.result import Change, Result, as_brief, fork_of, planned, readable, refuse_other, result_of
+from redraft.app.client.result import (
+    Change,
+    Result,
+    as_brief,
+    check_values,
+    fork_of,
+    planned,
+    readable,
+    refuse_other,
+    result_of,
+)
 from redraft.app.client.waiting import AwaitedRuns
 from redraft.app.process.ids import new_message_id, new_run_id
 from redraft.app.subscribing.delivery import RETRY, TIMEOUT, Handler
 from redraft.app.subscribing.subscriber import Subscriber
 from redraft.app.telemetry.propagation import client_span, current_traceparent
+from redraft.app.workflows.state_values import with_state
 from redraft.events.bus.port import INBOX, LONGEST_ATTRIBUTE, BusMessage
 from redraft.events.errors import InputError, NoSuchRun
 from redraft.events.messages.codec import encode_message
@@ -40,6 +51,7 @@ from redraft.events.messages.domain_events import Outcome, RunEnded
 from redraft.events.messages.envelope import Origin, Recorded
 from redraft.events.messages.filters import EventFilter, event_filter
 from redraft.events.messages.plan import Plan, Retry
+from redraft.events.messages.run_state import Values
 from redraft.events.store.event_store import EventStore
 
 if TYPE_CHECKING:
@@ -100,6 +112,7 @@ class Client:
         *,
         key: str = "",
         tags: Iterable[str] = (),
+        state: Values | None = None,
         by: str = "client",
         files: Files = Files(),  # noqa: B008 - frozen
     ) -> str:
@@ -108,13 +121,15 @@ class Client:
         The plan of a Workflow names the versions of the actors that it was built with; a Plan is taken as it is.
         `tags` are words to find it by: at most 10, each of 64 letters, digits, `_ . : / -` at most. Raises ContentError
         when the brief is empty or too large, PlanError when the plan is faulty, InputError for a tag that is none,
-        a brief that is no text, and a key that was used for another brief or workflow. `files`, which a run of this
-        process alone keeps, name the files of its functions.
+        a brief that is no text, values of the state that the plan does not have, and a key that was used for another
+        brief, state or workflow. `state` are values with which the run's state begins, beside those of the brief.
+        `files`, which a run of this process alone keeps, name the files of its functions.
         """
         chosen = check_tags(tags)
         plan = self._planned(workflow)
-        asked = as_brief(brief)
+        asked = with_state(as_brief(brief), state or {})
         checked(asked.text, f"brief {asked.source}".rstrip(), self._limit)
+        check_values(plan, asked.state)
         run = self._run_of(key)
         await self._start(StartRun(run, plan, asked, key, chosen, files=files), by)
         return run
@@ -136,19 +151,22 @@ class Client:
         brief: Brief | str | None = None,
         key: str = "",
         tags: Iterable[str] | None = None,
+        state: Values | None = None,
         by: str = "client",
+        author: str = "",
         files: Files = Files(),  # noqa: B008 - frozen
     ) -> str:
         """Starts a run that begins with the first `at` events of another, and gives its id; see `submit` for `key`.
 
         Its workers do what had no answer by then, and whatever follows. `plan` has the same steps as the other run's;
         when its loops end, what they keep and how its steps are done may differ. What is None is as the other run had
-        it at that event. Raises NoSuchRun, InputError for an event that there is not or by which the run had ended and
-        for a plan with other steps, ContentError, PlanError.
+        it at that event. The values of `state` are changed before it goes on, in the name of `author`, or else of
+        `by`. Raises NoSuchRun, InputError for an event that there is not or by which the run had ended, for a plan with
+        other steps and for values that the plan does not have, ContentError, PlanError.
         """
         past = await self.history(run)
-        start = fork_of(past, at, self._run_of(key), key, Change(plan, brief, tags))
-        start = msgspec.structs.replace(start, files=files)
+        start = fork_of(past, at, self._run_of(key), key, Change(plan, brief, tags, state or {}))
+        start = msgspec.structs.replace(start, files=files, by=(author or by) if start.state else "")
         checked(start.brief.text, "brief", self._limit)
         await self._start(start, by)
         return start.run

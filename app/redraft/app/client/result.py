@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
+from redraft.actors.plans.check_state import values_misfit
 
 from redraft.actors.deciding.evolve import fold
 from redraft.actors.deciding.forking import why_unfit
@@ -31,14 +32,17 @@ from redraft.events.messages.domain_events import (
     RunEnded,
     RunQuarantined,
     RunStarted,
+    StateChanged,
     StepFailed,
     StepRequested,
     VerdictLate,
 )
 from redraft.events.messages.envelope import Entry, Recorded, Unreadable
 from redraft.events.messages.plan import Plan
+from redraft.events.messages.run_state import Values, size_fault
 from redraft.events.messages.scales import Scale
 from redraft.events.messages.usage import Usage
+from redraft.projections.run_views.state import state_at as values_at
 
 
 class FinalDraft(msgspec.Struct, frozen=True):
@@ -84,7 +88,7 @@ class Result(msgspec.Struct, frozen=True):
     """A run's end. `score` is the final draft's (0..1), shown on the critics' `scale`; `draft` is None when no draft
     was made.
 
-    `usage` is what all its steps used, failed attempts included.
+    `usage` is what all its steps used, failed attempts included; `state` are the values of its state at the end.
     """
 
     run: str
@@ -98,6 +102,7 @@ class Result(msgspec.Struct, frozen=True):
     publications: tuple[Publication, ...]
     usage: Usage = Usage()
     scale: Scale | None = None
+    state: Values = {}
 
     @property
     def text(self) -> str:
@@ -110,7 +115,7 @@ class Result(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, attempts=bare)
 
 
-_ANSWERS = (DraftGenerated, DraftRefined, DraftCritiqued, DraftPublished, StepFailed, VerdictLate)
+_ANSWERS = (DraftGenerated, DraftRefined, DraftCritiqued, DraftPublished, StateChanged, StepFailed, VerdictLate)
 
 
 def result_of(events: Sequence[Recorded]) -> Result | None:
@@ -120,7 +125,8 @@ def result_of(events: Sequence[Recorded]) -> Result | None:
         refuse_set_aside(ended)
     if ended is None or not isinstance(ended.data, RunEnded):
         return None
-    return _gather(ended.run, ended.data, [each.data for each in events])
+    gathered = _gather(ended.run, ended.data, [each.data for each in events])
+    return msgspec.structs.replace(gathered, state=values_at(events).state)
 
 
 def _gather(run: str, ended: RunEnded, happened: Sequence[DomainEvent]) -> Result:
@@ -196,6 +202,7 @@ def refuse_other(start: StartRun, recorded: Sequence[Recorded]) -> None:
     for begun in [each.data for each in recorded if isinstance(each.data, RunStarted)]:
         found = {
             "brief": begun.brief.text != start.brief.text,
+            "state": begun.brief.state != start.brief.state,
             f"workflow, {begun.plan.name}": begun.plan.name != start.plan.name,
             "parent": begun.parent != start.parent,
         }
@@ -204,11 +211,15 @@ def refuse_other(start: StartRun, recorded: Sequence[Recorded]) -> None:
 
 
 class Change(msgspec.Struct, frozen=True):
-    """The changes of a fork against its parent at that event; None keeps what the parent had."""
+    """The changes of a fork against its parent at that event; None keeps what the parent had.
+
+    `state` are values of its state that change; so are those of another brief.
+    """
 
     plan: Workflow | Plan | None = None
     brief: Brief | str | None = None
     tags: Iterable[str] | None = None
+    state: Values = {}
 
 
 def fork_of(past: Sequence[Recorded], at: int, run: str, key: str, change: Change) -> StartRun:
@@ -220,8 +231,12 @@ def fork_of(past: Sequence[Recorded], at: int, run: str, key: str, change: Chang
     begun = past[0].data
     tags = begun.tags if change.tags is None and isinstance(begun, RunStarted) else change.tags or ()
     plan = _ready(unpin_versions(before.plan) if change.plan is None else change.plan)
-    brief = before.brief if change.brief is None else as_brief(change.brief)
-    start = StartRun(run, plan, brief, key, check_tags(tags), Parent(past[0].run, at))
+    brief, values = before.brief, change.state
+    if change.brief is not None:
+        given = as_brief(change.brief)
+        brief, values = msgspec.structs.replace(given, state=brief.state), {**given.state, **values}
+    check_values(plan, values, before.values)
+    start = StartRun(run, plan, brief, key, check_tags(tags), Parent(past[0].run, at), state=values)
     if fault := why_unfit(start, past[:at]):
         raise InputError(f"it cannot be forked: {fault}")
     return start
@@ -252,6 +267,13 @@ def state_at(past: Sequence[Recorded], at: int) -> RunState:
     if state.status != "running" or state.cancelled is not None or state.refused:
         raise InputError(f"run {run} had already ended at event {at}: nothing is left to do; fork at an earlier one")
     return state
+
+
+def check_values(plan: Plan, values: Values, before: Values | None = None) -> None:
+    """Raises InputError for values that cannot be in the state of a run of this plan, beside those before."""
+    known = (plan.state.defaults if plan.state else {}) if before is None else before
+    if fault := values_misfit(plan.state, values) or size_fault({**known, **values}):
+        raise InputError(f"state: {fault}")
 
 
 def planned(workflow: Workflow | Plan) -> Plan:

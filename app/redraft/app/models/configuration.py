@@ -27,6 +27,7 @@ from redraft.events.messages.conditions import (
     Not,
     Oscillating,
     Plateau,
+    State,
 )
 from redraft.events.messages.plan import Option, Plan, Step, loops_of
 
@@ -274,7 +275,7 @@ def _of_cost(condition: Condition) -> bool:
             return any(map(_of_cost, parts))
         case Not(condition=negated):
             return _of_cost(negated)
-        case Approved() | Plateau() | Oscillating() | Exit():
+        case Approved() | Plateau() | Oscillating() | Exit() | State():
             return False
         case _:
             assert_never(condition)

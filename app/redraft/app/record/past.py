@@ -19,7 +19,8 @@ from redraft.projections.read_models.runs import unreadable_reason
 from redraft.projections.read_models.runs_query import find_run
 from redraft.projections.run_views.chart import kept_draft
 
-_DIGITS: Final = 19
+DIGITS: Final = 19
+"""The number of digits from which on a number is too large for a version."""
 
 
 async def events_of(
@@ -87,7 +88,7 @@ async def events_at(
     """Returns what `events_of` does, up to a version (`7`) or a time (`2026-01-03T10:00Z`, `2h` ago); empty: all."""
     if not at:
         return await events_of(log, text, report=report)
-    if at.lstrip("-").isdecimal() and len(at) < _DIGITS:
+    if at.lstrip("-").isdecimal() and len(at) < DIGITS:
         return await events_of(log, text, int(at), report)
     try:
         when = moment(at, datetime.now(UTC), "--at")

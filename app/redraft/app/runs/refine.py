@@ -23,6 +23,7 @@ from redraft.app.workflows.sources import prepare
 from redraft.events.errors import ContentError, InputError
 from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief, Files, check_tags, checked
 from redraft.events.messages.plan import Plan
+from redraft.events.messages.run_state import Values
 
 
 async def refine(
@@ -31,16 +32,19 @@ async def refine(
     *,
     key: str = "",
     tags: Iterable[str] = (),
+    state: Values | None = None,
     settings: Settings | None = None,
 ) -> Result:
     """Runs a workflow for a brief and gives the result; every step is recorded in the store of the settings.
 
     With the same `key` it is the same run: one that was interrupted goes on, one that has ended gives its result
-    again. `tags` are words to find it by. Actors that ship with Redraft are there for a plan that names them, such as
-    `step("llm", role="critic")`; where a step names no model, that of the settings is asked, and kept with the run.
+    again. `tags` are words to find it by, `state` are values with which its state begins. Actors that ship with Redraft
+    are there for a plan that names them, such as `step("llm", role="critic")`; where a step names no model, that of the
+    settings is asked, and kept with the run.
     Raises PlanError for a faulty plan, ActorError for an actor that nobody provides, ContentError for a brief that is
-    empty or too large, InputError for a tag that is none, for a key that was used for something else, where a model is
-    wanted and none is configured, and for a budget of money where nobody knows what a model costs, StoreError.
+    empty or too large, InputError for a tag that is none, for values that the plan's state does not have, for a key
+    that was used for something else, where a model is wanted and none is configured, and for a budget of money where
+    nobody knows what a model costs, StoreError.
     """
     chosen = settings or read_settings()
     models = models_of(chosen)
@@ -50,7 +54,7 @@ async def refine(
     check_models(workflow.plan, models, own)
     plan = prepare(planned(workflow), as_brief(brief), models, own)
     async with open_local(chosen, actors) as runtime:
-        run = await runtime.client.submit(plan, brief, key=key, tags=tags, by="refine")
+        run = await runtime.client.submit(plan, brief, key=key, tags=tags, state=state, by="refine")
         return await runtime.client.wait(run)
 
 
@@ -90,6 +94,7 @@ class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     media_type: str = "text/plain"
     source: str = ""
     tags: tuple[str, ...] = ()
+    state: Values = {}
 
 
 def read_batch(path: Path, limit: int = MAX_DRAFT_BYTES, tags: tuple[str, ...] = ()) -> tuple[Item, ...]:
@@ -134,13 +139,14 @@ def _item(path: Path, number: int, line: bytes, limit: int, tags: tuple[str, ...
         raise InputError(f"{path}:{number}: {error}; {_FORM}") from None
     except (ContentError, InputError) as error:
         raise InputError(f"{path}:{number}: {error}") from None
-    brief = Brief(item.text, item.media_type, item.source)
+    brief = Brief(item.text, item.media_type, item.source, item.state)
     return Item(number, item.id or str(number), brief, own)
 
 
 def key_of(plan: Plan, item: Item, prefix: str = "") -> str:
-    """The key of a brief's run: the same for the same workflow, text and seed."""
-    written = msgspec.json.encode((plan, item.seed, item.brief.text))
+    """The key of a brief's run: the same for the same workflow, text, seed and values of its state."""
+    state = (item.brief.state,) if item.brief.state else ()
+    written = msgspec.json.encode((plan, item.seed, item.brief.text, *state))
     return f"{prefix or 'batch'}/{sha256(written).hexdigest()[:32]}"
 
 

@@ -90,7 +90,11 @@ class RunSpans:
             case events.IterationStarted():
                 return self._start_iteration(data, at)
             case (
-                events.DraftGenerated() | events.DraftCritiqued() | events.DraftRefined() | events.DraftPublished()
+                events.DraftGenerated()
+                | events.DraftCritiqued()
+                | events.DraftRefined()
+                | events.DraftPublished()
+                | events.StateChanged()
             ) as answer:
                 score = answer.critique.score if isinstance(answer, events.DraftCritiqued) else None
                 return self._answer(event, answer.path, "done", answer.usage, score)

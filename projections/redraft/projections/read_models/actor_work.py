@@ -105,6 +105,7 @@ def project_work(recorded: Recorded) -> Sequence[Change]:
             | events.DraftCritiqued()
             | events.DraftRefined()
             | events.DraftPublished()
+            | events.StateChanged()
             | events.StepFailed()
         ) if recorded.repeats:
             return (Delete("work", (run, event.path, event.attempt)),)  # it was done in the parent of this fork
@@ -115,6 +116,7 @@ def project_work(recorded: Recorded) -> Sequence[Change]:
             | events.DraftCritiqued()
             | events.DraftRefined()
             | events.DraftPublished()
+            | events.StateChanged()
             | events.VerdictLate()
         ):
             return (_finish(recorded, event.path, event.attempt, "done", event.usage),)

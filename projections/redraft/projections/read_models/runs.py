@@ -182,6 +182,9 @@ class _Change:
                 self._count_answer(recorded, event.usage)
             case domain.DraftPublished() | domain.VerdictLate():
                 self._count_answer(recorded, event.usage)
+            case domain.StateChanged():
+                if event.path:  # the values that a fork began with are no step's
+                    self._count_answer(recorded, event.usage)
             case domain.StepFailed():
                 self._count_answer(recorded, event.usage, "failures")
             case domain.IterationStarted():

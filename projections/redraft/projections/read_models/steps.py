@@ -83,6 +83,8 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
             return (_finish(recorded, event.path, event.draft.version, event.critique.known_score),)
         case events.DraftGenerated() | events.DraftRefined() | events.DraftPublished():
             return (_finish(recorded, event.path, event.draft.version),)
+        case events.StateChanged(path=path):
+            return (_finish(recorded, path),) if path else ()  # the values that a fork began with are no step's
         case events.StepFailed():
             return (_fail(recorded, event),)
         case events.RunEnded() | events.RunQuarantined():
@@ -174,9 +176,10 @@ def _abandoned_values(recorded: Recorded) -> Row:
     return {"status": "abandoned", "finished": seconds(recorded.time), "timer": None}
 
 
-def _finish(recorded: Recorded, path: str, draft: int, score: float | None = None) -> Set:
-    values: Row = {"status": "done", "finished": seconds(recorded.time), "score": score, "draft": draft, "timer": None}
-    return Set("steps", (recorded.run, path), values)
+def _finish(recorded: Recorded, path: str, draft: int | None = None, score: float | None = None) -> Set:
+    """Ends a step; with no draft of its own, it keeps the one that it was asked about."""
+    values: Row = {"status": "done", "finished": seconds(recorded.time), "score": score, "timer": None}
+    return Set("steps", (recorded.run, path), values if draft is None else {**values, "draft": draft})
 
 
 def _fail(recorded: Recorded, event: events.StepFailed) -> Set:

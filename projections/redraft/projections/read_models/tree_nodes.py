@@ -126,7 +126,13 @@ def _place_after(event: events.DomainEvent, within: str | None) -> str | None:
             return f"{path}[closing]"
         case events.StepRequested() | events.CriticSkipped() | events.ApprovalRequested() | events.LoopEnded():
             return event.path.rpartition("/")[0]
-        case events.DraftGenerated() | events.DraftCritiqued() | events.DraftRefined() | events.StepFailed():
+        case (
+            events.DraftGenerated()
+            | events.DraftCritiqued()
+            | events.DraftRefined()
+            | events.StateChanged()
+            | events.StepFailed()
+        ):
             return within if event.path.rpartition("/")[0] == within else None
         case _:
             return None
@@ -152,6 +158,8 @@ def _changes_at(recorded: Recorded) -> Iterable[Change]:
             return (_finish(recorded, event.path, event.draft.version),)
         case events.DraftPublished():
             return _finish(recorded, event.path, event.draft.version), _set_published(recorded, event.path, 1)
+        case events.StateChanged():
+            return (_end(recorded, event.path, "done"),) if event.path else ()
         case events.DraftApproved():
             return (_finish(recorded, event.path, event.draft.version),) if event.granted else ()
         case events.DraftRejected() | events.ApprovalExpired():
@@ -240,6 +248,8 @@ def _request_changes(recorded: Recorded, event: events.StepRequested) -> Iterato
     yield Set("tree_nodes", (run, path), {"started": time}, where={"attempts": (event.attempt,)})
     asked: Row = {"status": "open", "repeated": int(bool(recorded.repeats))}
     new = _new_node(recorded, path, "step", role=event.role, actor=event.actor, attempts=event.attempt)
+    if event.role == "step" and event.draft is not None:
+        new["draft"] = event.draft.version
     yield Set("tree_nodes", (run, path), asked, maximum={"attempts": event.attempt}, new=new)
 
 

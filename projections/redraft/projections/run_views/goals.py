@@ -17,6 +17,7 @@ from redraft.events.messages.conditions import (
     Not,
     Oscillating,
     Plateau,
+    State,
 )
 from redraft.events.messages.domain_events import RunStarted
 from redraft.events.messages.envelope import Recorded
@@ -59,7 +60,7 @@ def _goals(condition: Condition, body: Sequence[Node]) -> Iterator[Goal]:
         case AnyOf(conditions) | AllOf(conditions):
             for each in conditions:
                 yield from _goals(each, body)
-        case Compare() | Approved() | Plateau() | Oscillating() | Exit() | Not():
+        case Compare() | Approved() | Plateau() | Oscillating() | Exit() | State() | Not():
             pass
         case _:
             assert_never(condition)

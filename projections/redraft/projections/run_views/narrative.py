@@ -16,7 +16,7 @@ from redraft.events.messages.plan import Node, Parallel, Repeat, Step, loops_of,
 from redraft.events.messages.redaction import ERASED
 from redraft.events.messages.scales import score_text
 from redraft.events.messages.usage import Usage
-from redraft.projections.display import NAME_LENGTH, counted, plain, usage_text
+from redraft.projections.display import NAME_LENGTH, counted, plain, usage_text, values_text
 from redraft.projections.run_views.diff import count_changes
 from redraft.projections.run_views.sentences import Line, sentences
 
@@ -163,13 +163,17 @@ class _RunSoFar:
                 yield from _describe_usage(usage)
             case events.DraftEdited(before=before, draft=draft):
                 yield from _describe_change(self._drafts.get(before.version), draft.text)
-            case events.DraftGenerated(usage=usage) | events.DraftPublished(usage=usage):
+            case (
+                events.DraftGenerated(usage=usage)
+                | events.DraftPublished(usage=usage)
+                | events.StateChanged(usage=usage)
+            ):
                 yield from _describe_usage(usage)
             case events.StepFailed(message=message, usage=usage):
                 yield from _list_lines(message)
                 yield from _describe_usage(usage)
             case events.LimitsChanged(until=until) if until is not None:
-                loop = self._loops.get(_plan_path(event.data.path), Repeat("", until, 1, ()))
+                loop = self._loops.get(plan_path(event.data.path), Repeat("", until, 1, ()))
                 yield f"it ends now when {self._say(replace(loop, until=until))}"
             case events.DraftApproved() if overruled := self._vetoes.overruled_by(event.data):
                 yield f"it {overruled}"
@@ -181,14 +185,20 @@ class _RunSoFar:
             yield f"tags: {', '.join(map(plain, event.tags))}"
         if first := plain(event.brief.text.strip().partition("\n")[0]):
             yield f"the brief: {first}"
+        if first := values_text({**(event.plan.state.defaults if event.plan.state else {}), **event.brief.state}):
+            yield f"the state begins with {first}"
         for path, loop in loops_of(event.plan.steps):
-            kept = "the best draft leaves it" if loop.keep == "best" else "the last draft leaves it"
+            kept = (
+                "the best draft leaves it"
+                if loop.keep == "best" and not is_unjudged(loop)
+                else "the last draft leaves it"
+            )
             most = counted(loop.max_iterations, "iteration")
             yield f"{plain(path)} goes on until {self._say(loop)}, for {most} at most; {kept}"
 
     def _describe_iteration(self, event: events.IterationStarted, loops: Mapping[str, Repeat]) -> Iterator[str]:
         """Yields details of an iteration; `loops` is empty for one that a fork repeats, by another plan."""
-        loop = loops.get(_plan_path(event.path))
+        loop = loops.get(plan_path(event.path))
         if loop is None:
             return
         if event.iteration > 1:
@@ -199,7 +209,7 @@ class _RunSoFar:
         if event.attempt > 1 and event.path in self._failed:
             yield f"the wait after event {self._failed[event.path]} was over"
         if event.role == "refiner" and event.attempt == 1:
-            loop = loops.get(_plan_path(event.path.rpartition("/")[0]))
+            loop = loops.get(plan_path(event.path.rpartition("/")[0]))
             if loop is not None and event.draft is not None and event.score is not None:
                 self._judged = event.draft.version, score_text(event.score, event.scale)
                 yield from self._describe_unmet(loop)
@@ -221,7 +231,7 @@ class _RunSoFar:
 
     def _describe_history(self, event: events.StepRequested) -> Iterator[str]:
         """Yields that one who asked for the history gets it; a refiner always does, without texts."""
-        step = self._steps.get(_plan_path(event.path))
+        step = self._steps.get(plan_path(event.path))
         if step is None or step.history is None or event.reused is not None:
             return
         texts = f", with the texts of {counted(step.history, 'earlier draft')} at most" if step.history else ""
@@ -294,7 +304,12 @@ def _describe_usage(usage: Usage) -> Iterator[str]:
         yield f"used {usage_text(usage)}"
 
 
-def _plan_path(path: str) -> str:
+def is_unjudged(loop: Repeat) -> bool:
+    """Returns whether no critic judges a draft in a loop, which then keeps its last one; a condition judges none."""
+    return not any(step.role == "critic" and not step.condition for _, step in steps_of(loop.body))
+
+
+def plan_path(path: str) -> str:
     """Returns the path of a loop in the plan: `Chapters/Refinement` for `Chapters[2]/Refinement[1]`."""
     return "/".join(part.partition("[")[0] for part in path.split("/"))
 

@@ -13,8 +13,9 @@ from redraft.events.messages.content import Brief, Critique, DraftRef, marks_tex
 from redraft.events.messages.domain_events import Credit, DomainEvent, Steered
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.redaction import ERASED
+from redraft.events.messages.run_state import Values
 from redraft.events.messages.scales import Scale, score_text
-from redraft.projections.display import NAME_LENGTH, counted, in_one_line, outcome_text, plain
+from redraft.projections.display import NAME_LENGTH, counted, in_one_line, outcome_text, plain, values_text
 
 CHANGES_SHOWN: Final = 5
 """The maximum number of changes that the sentence of one refinement lists."""
@@ -50,7 +51,7 @@ def sentences(stream: Iterable[Recorded]) -> Iterator[Line]:
         path = path_of(event.data)
         actor = plain(event.actor, NAME_LENGTH)
         if isinstance(event.data, events.StepRequested):
-            asked[path] = _asked(event.data)
+            asked[path] = asked_of(event.data)
         yield Line(
             event.version,
             event.position,
@@ -68,11 +69,28 @@ def sentence_of(event: Recorded, stream: Sequence[Recorded]) -> str:
     path, requests = path_of(event.data), events.StepRequested
     before = (each.data for each in reversed(stream) if each.version <= event.version)
     request = next((each for each in before if isinstance(each, requests) and path_of(each) == path), None)
-    return _sentence(event, _asked(request) if request else plain(event.actor, NAME_LENGTH))
+    return _sentence(event, asked_of(request) if request else plain(event.actor, NAME_LENGTH))
 
 
 def _sentence(event: Recorded, who: str) -> str:
-    return f"{describe(event.data, who, event.run)}{', before the fork' if event.repeats else ''}"
+    data, changed = event.data, values_text(changes_of(event.data))
+    beside = f"; it set {changed}" if changed and not isinstance(data, events.StateChanged) else ""
+    return f"{describe(data, who, event.run)}{beside}{', before the fork' if event.repeats else ''}"
+
+
+def changes_of(event: DomainEvent) -> Values:
+    """Returns the values of the run's state that an event changes; none for a verdict that came too late to count."""
+    match event:
+        case (
+            events.DraftGenerated()
+            | events.DraftCritiqued()
+            | events.DraftRefined()
+            | events.DraftPublished()
+            | events.StateChanged()
+        ):
+            return event.state
+        case _:
+            return {}
 
 
 def path_of(event: DomainEvent) -> str:
@@ -116,6 +134,8 @@ def describe(event: DomainEvent, who: str, run: str = "") -> str:
         case events.DraftPublished(draft=draft, receipt=receipt):
             note = f" ({plain(receipt.note)})" if receipt.note.strip() else ""
             return f"{who} published draft {draft.version} to {plain(receipt.location)}{note}"
+        case events.StateChanged():
+            return _describe_step(event, who)
         case events.StepFailed():
             return _describe_failure(event, who)
         case events.LoopClosing(path=path, reason=reason):
@@ -165,7 +185,7 @@ def describe(event: DomainEvent, who: str, run: str = "") -> str:
             assert_never(event)
 
 
-def _asked(event: events.StepRequested) -> str:
+def asked_of(event: events.StepRequested) -> str:
     """Returns the role and the name of the actor that a step was requested of."""
     return f"{event.role} {_actor_name(event)}"
 
@@ -206,11 +226,23 @@ def _describe_task(event: events.StepRequested) -> str:
             return f"improve {draft}{told}"
         case "publisher":
             return f"publish {draft}"
+        case "step":
+            return f"work{f' on {draft}' if event.draft else ''}"
         case _:
             assert_never(event.role)
 
 
+def condition_text(critique: Critique) -> str:
+    """Returns whether a condition of the user's own holds, and why not; empty for the verdict of any other critic."""
+    if critique.scored or list(critique.measures) != [critique.critic]:
+        return ""
+    why = f": {in_one_line(critique.weaknesses[0])}" if critique.weaknesses else ""
+    return {1: "holds", 0: f"does not hold{why}"}.get(critique.measures[critique.critic], "")
+
+
 def _describe_critique(critique: Critique, draft: DraftRef, who: str) -> str:
+    if held := condition_text(critique):
+        return f"of draft {draft.version} the condition {plain(critique.critic, NAME_LENGTH)} {held}"
     found = [
         counted(len(lines), noun)
         for lines, noun in ((critique.errors, "error"), (critique.suggestions, "suggestion"))
@@ -226,6 +258,13 @@ def _describe_critique(critique: Critique, draft: DraftRef, who: str) -> str:
     scores = f", the median of {samples}" if samples else ""
     score = score_text(critique.score, critique.scale)
     return f"{who} scored draft {draft.version} at {score}{marks}{scores}{tail}{said}"
+
+
+def _describe_step(event: events.StateChanged, who: str) -> str:
+    """Returns what a step without one of the four roles did, or what the author of a fork changed."""
+    author = who if event.path else plain(event.by, NAME_LENGTH) or "a person"
+    changed = values_text(event.state)
+    return f"{author} {f'set {changed}' if changed else 'answered, and changed no value'}"
 
 
 def _describe_refinement(event: events.DraftRefined, who: str) -> str:

@@ -21,10 +21,14 @@ from redraft.events.messages import domain_events as events
 from redraft.events.messages.content import Critique, DraftRef, marks_text
 from redraft.events.messages.domain_events import Parent
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import loops_of
+from redraft.events.messages.run_state import Values
 from redraft.events.messages.usage import Usage
-from redraft.projections.display import NAME_LENGTH, in_one_line, plain
-from redraft.projections.run_views.narrative import Vetoes
+from redraft.projections.display import NAME_LENGTH, in_one_line, plain, values_text
+from redraft.projections.run_views.narrative import Vetoes, is_unjudged, plan_path
 from redraft.projections.run_views.people_asked import waiting_text
+from redraft.projections.run_views.sentences import condition_text
+from redraft.projections.run_views.state import state_at
 from redraft.projections.run_views.tree_model import Branch, Group, Iteration, Leaf, Loop, NodeStatus, Summary, Tree
 
 DEPTH: Final = 32
@@ -37,6 +41,7 @@ class _Facts(msgspec.Struct):
     leaves: dict[str, Leaf] = msgspec.field(default_factory=dict)
     unanswered: dict[str, None] = msgspec.field(default_factory=dict)
     loops: dict[str, Loop] = msgspec.field(default_factory=dict)
+    unjudged: frozenset[str] = frozenset()
     iterations: dict[str, datetime] = msgspec.field(default_factory=dict)
     paths: dict[str, None] = msgspec.field(default_factory=dict)
     workflow: str = ""
@@ -73,6 +78,7 @@ def tree(stream: Sequence[Recorded]) -> Tree:
         facts.paused,
         facts.waiting,
         facts.quarantined,
+        values_text(state_at(stream).state),
     )
 
 
@@ -98,20 +104,25 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
         case events.RunStarted():
             facts.workflow = plain(event.plan.name, NAME_LENGTH)
             facts.parent = event.parent
+            facts.unjudged = frozenset(path for path, loop in loops_of(event.plan.steps) if is_unjudged(loop))
         case events.IterationStarted():
             _note_iteration(facts, event.path, str(event.iteration), recorded.time)
         case events.StepRequested():
             _note_request(facts, event, recorded)
         case events.DraftGenerated() | events.DraftRefined() | events.DraftPublished():
-            _note_answer(facts, event.path, recorded.time, draft=event.draft.version)
+            _note_answer(facts, event.path, recorded.time, draft=event.draft.version, changed=event.state)
             if isinstance(event, events.DraftRefined) and event.edits and event.path in facts.leaves:
                 edited = replace(facts.leaves[event.path], edits=len(event.edits), saved_tokens=event.saved_tokens)
                 facts.leaves[event.path] = edited
             _note_usage(facts, recorded, event)
         case events.DraftCritiqued() | events.VerdictLate():
-            _note_answer(facts, event.path, recorded.time, draft=event.draft.version, said=event.critique)
+            changed = {} if isinstance(event, events.VerdictLate) else event.state
+            _note_answer(facts, event.path, recorded.time, event.draft.version, event.critique, changed)
             if isinstance(event, events.VerdictLate) and event.path in facts.leaves:
                 facts.leaves[event.path] = replace(facts.leaves[event.path], late=True)
+            _note_usage(facts, recorded, event)
+        case events.StateChanged(path=path):
+            _note_answer(facts, path, recorded.time, changed=event.state)
             _note_usage(facts, recorded, event)
         case events.StepFailed():
             _note_failure(facts, event, recorded.time)
@@ -189,6 +200,8 @@ def _note_request(facts: _Facts, event: events.StepRequested, recorded: Recorded
     actor, name = plain(event.actor, NAME_LENGTH), plain(event.path.split("/", DEPTH)[-1])
     chosen = plain(event.choice.arm, NAME_LENGTH) if event.choice else ""
     asked = Leaf(plain(event.path), name, event.role, actor, "open", event.attempt, time, chosen=chosen)
+    if event.role == "step" and event.draft is not None:
+        asked = replace(asked, draft=event.draft.version)
     facts.leaves[event.path] = _with_source(asked, event.reused, recorded.run) if event.reused else asked
 
 
@@ -223,13 +236,22 @@ def _note_decision(facts: _Facts, path: str, time: datetime, draft: DraftRef) ->
     _note_answer(facts, path, time, draft=draft.version)
 
 
-def _note_answer(facts: _Facts, path: str, time: datetime, draft: int, said: Critique | None = None) -> None:
+def _note_answer(
+    facts: _Facts,
+    path: str,
+    time: datetime,
+    draft: int | None = None,
+    said: Critique | None = None,
+    changed: Values | None = None,
+) -> None:
+    """Notes the answer of a step: with no draft of its own, it keeps the one that it was asked about."""
     known = facts.leaves.get(path)
     if known:
-        seconds = (time - known.requested).total_seconds()
+        seconds, draft = (time - known.requested).total_seconds(), known.draft if draft is None else draft
         done = replace(known, status="done", finished=time, seconds=seconds, draft=draft, error="")
+        done = replace(done, changed=values_text(changed)) if changed else done
         if said is not None:
-            marks, issues = plain(marks_text(said)), len(said.issues)
+            marks, issues = condition_text(said) or plain(marks_text(said)), len(said.issues)
             done = replace(done, score=said.known_score, scale=said.scale, marks=marks, issues=issues)
         facts.leaves[path] = done
         facts.unanswered.pop(path, None)
@@ -258,7 +280,8 @@ def _note_failure(facts: _Facts, event: events.StepFailed, time: datetime) -> No
 
 
 def _loop_at(facts: _Facts, path: str) -> Loop:
-    return facts.loops.get(path) or Loop(plain(path), plain(path.split("/", DEPTH)[-1]), ())
+    known = facts.loops.get(path)
+    return known or Loop(plain(path), plain(path.split("/", DEPTH)[-1]), (), unjudged=plan_path(path) in facts.unjudged)
 
 
 def _note_end(facts: _Facts, event: events.LoopEnded) -> None:

@@ -28,7 +28,8 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
     writing the whole text, and `saved_tokens` is what that saved, by estimate. `overruled` names the critics whose
     veto an approval overrules. An `inherited` step was done in the parent of this fork, which has its time and
     usage. `reused` is the event whose verdict was taken again, of the run `reused_from` if that is another. `late` is
-    a verdict that its panel did not wait for, and which does not count.
+    a verdict that its panel did not wait for, and which does not count. `changed` are the values of the run's state
+    that its last answer changed, in words; `draft` is the one that a step without one of the four roles is asked about.
     """
 
     path: str
@@ -55,6 +56,7 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
     reused: int = 0
     reused_from: str = ""
     late: bool = False
+    changed: str = ""
 
 
 class Group(msgspec.Struct, frozen=True, tag="parallel"):
@@ -87,8 +89,15 @@ def look_name(label: str) -> str:
     return _LOOKS.get(label.rstrip("0123456789"), "")
 
 
+NO_SCORE: Final = "no score: the loop ends by its own condition"
+"""What is said of a loop without critics."""
+
+
 class Loop(msgspec.Struct, frozen=True, tag="loop"):
-    """A loop. `outcome` is None while it runs; `closing` is the reason why its critics were asked once more."""
+    """A loop. `outcome` is None while it runs; `closing` is the reason why its critics were asked once more.
+
+    `unjudged`: no critic in its body judges a draft, so it has no score and ends by its own condition.
+    """
 
     path: str
     name: str
@@ -99,6 +108,7 @@ class Loop(msgspec.Struct, frozen=True, tag="loop"):
     draft: int | None = None
     score: float | None = None
     scale: Scale | None = None
+    unjudged: bool = False
 
 
 Branch: TypeAlias = Leaf | Group | Loop
@@ -121,6 +131,7 @@ class Tree(msgspec.Struct, frozen=True):
 
     `paused` holds who paused it and why, while it is paused; `waiting` who must decide on which draft; `quarantined`
     who quarantined it and why. A fork names its `parent`, and the version up to which it repeats the parent's events.
+    `state` are the values of its state, in words.
     """
 
     run: str
@@ -135,3 +146,4 @@ class Tree(msgspec.Struct, frozen=True):
     paused: str = ""
     waiting: str = ""
     quarantined: str = ""
+    state: str = ""

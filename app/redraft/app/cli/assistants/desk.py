@@ -36,6 +36,7 @@ from redraft.projections.engine.projector import catch_up
 from redraft.projections.read_models.runs_query import list_runs
 from redraft.projections.run_views.chart import kept_draft
 from redraft.projections.run_views.sentences import history
+from redraft.projections.run_views.state import state_at
 from redraft.projections.run_views.tree import tree
 from redraft.projections.run_views.tree_model import Tree
 
@@ -196,6 +197,7 @@ def _describe(events: Sequence[Recorded], found: Tree) -> Document:
         "version": found.version,
         **_status(found),
         "draft": _draft(drafts[number]) if drafts else None,
+        "state": state_at(events).state,
         "drafts": [f"{where}/drafts/{each}" for each in drafts],
         "audit": f"{where}/audit",
     }

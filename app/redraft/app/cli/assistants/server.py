@@ -100,9 +100,12 @@ def _add_beginning(server: MCPServer, desk: Desk) -> None:
         budget: Annotated[str, Field(description="At most this: tokens=50000,cost=2,calls=40,seconds=600.")] = "",
         key: Annotated[str, Field(description="The same key is the same run, however often it is submitted.")] = "",
         tags: Annotated[list[str], Field(description="Words to find the run by.")] = [],  # noqa: B006 - never changed
+        state: Annotated[
+            dict[str, Any], Field(description="Values with which the run's state begins, as the workflow wants them.")
+        ] = {},  # noqa: B006 - never changed
     ) -> Document:
         wishes = PlanWishes(until, max_iterations, budget)
-        return await _tool(desk.submit(Brief(text, media_type), workflow, wishes, key, tags))
+        return await _tool(desk.submit(Brief(text, media_type, state=state), workflow, wishes, key, tags))
 
     @server.tool(annotations=READS)
     async def watch(

@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from redraft.actors.workflow.actor import Actor
 from redraft.app.cli.running.progress import RunProgress
@@ -26,6 +26,7 @@ from redraft.app.cli.shared.options import RunOptions
 from redraft.app.cli.shared.output import print_json
 from redraft.app.cli.shared.signals import interrupts, until_done
 from redraft.app.cli.shared.tables import print_table
+from redraft.app.client.result import check_values
 from redraft.app.models.configuration import models_of
 from redraft.app.process.lifecycle import run
 from redraft.app.process.user_output import user_output
@@ -35,6 +36,7 @@ from redraft.app.telemetry.sdk import exporting
 from redraft.app.wiring.local import LocalRuntime, open_local
 from redraft.app.workflows.briefs import require_prose
 from redraft.app.workflows.publish_targets import ActorEnvironment
+from redraft.app.workflows.state_values import read_state, with_state
 from redraft.events.errors import InputError, RedraftError
 from redraft.events.messages.content import Files, check_tags
 from redraft.events.messages.plan import Plan
@@ -97,14 +99,27 @@ def _read(given: RunOptions, settings: Settings) -> Batch:
     """Returns the batch that the options mean. Raises InputError."""
     models = models_of(settings)
     name = _workflow(given)
-    items = read_batch(Path(given.batch), settings.max_draft_bytes, check_tags(given.tag or ()))
+    values = read_state(given.settings)
+    items = [
+        replace(item, brief=with_state(item.brief, values))
+        for item in read_batch(Path(given.batch), settings.max_draft_bytes, check_tags(given.tag or ()))
+    ]
     if not (given.workflow or given.words):
         for item in items:
             require_prose(item.brief, f"{given.batch}:{item.line}")
     longest = max((item.brief for item in items), key=lambda brief: len(brief.text))
     environment = ActorEnvironment(io.StringIO(), Path.cwd(), models=models, webhook_hosts=settings.webhook_hosts)
     plan, actors, written, files = prepare_batch(given, name, environment, longest)
+    for item in items:
+        _check_item(plan, item, given.batch)
     return Batch(plan, actors, items, [key_of(written, item, given.key or "") for item in items], files)
+
+
+def _check_item(plan: Plan, item: Item, file: str) -> None:
+    try:
+        check_values(plan, item.brief.state)
+    except InputError as error:
+        raise InputError(f"{file}:{item.line}: {error}") from None
 
 
 def _workflow(given: RunOptions) -> str:

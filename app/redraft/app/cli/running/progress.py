@@ -34,6 +34,7 @@ from redraft.events.messages.domain_events import (
     RunQuarantined,
     RunResumed,
     RunStarted,
+    StateChanged,
     StepFailed,
     StepRequested,
     VerdictLate,
@@ -90,6 +91,8 @@ class RunProgress(msgspec.Struct):
                 return f"{plain(event.path)}: {sentence}"
             case DraftGenerated() | DraftRefined() | DraftCritiqued() | CriticSkipped() | DraftPublished():
                 return f"{plain(event.path)}: {sentence}"
+            case StateChanged(path=path):
+                return f"{plain(path)}: {sentence}" if path else sentence
             case _:
                 assert_never(event)
 
@@ -106,7 +109,9 @@ class RunProgress(msgspec.Struct):
                 self.doing = f"{event.role} {plain(event.choice.arm if event.choice else event.actor)}"
             case ApprovalRequested():
                 self.doing = f"waiting for people: redraft approve {recorded.run}"
-            case DraftGenerated() | DraftRefined() | DraftCritiqued() | DraftPublished() | StepFailed():
+            case (
+                DraftGenerated() | DraftRefined() | DraftCritiqued() | DraftPublished() | StateChanged() | StepFailed()
+            ):
                 self.open.discard((event.path, event.attempt))
                 if isinstance(event, DraftCritiqued):
                     said = event.critique

@@ -6,7 +6,7 @@ import asyncio
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
@@ -17,10 +17,10 @@ from redraft.actors.plans.paths import steps_in
 from redraft.actors.workflow.actor import Actor, ActorKey
 from redraft.actors.workflow.workflow import pin_versions
 from redraft.app.cli.shared.errors import say
-from redraft.app.cli.shared.options import ForkOptions, RunOptions
+from redraft.app.cli.shared.options import ForkOptions, RunOptions, name_of
 from redraft.app.cli.shared.reading import events_at, events_of, refuse_missing
 from redraft.app.client.client import Client
-from redraft.app.client.result import Change, fork_of, state_at
+from redraft.app.client.result import Change, check_values, fork_of, state_at
 from redraft.app.models.configuration import Models, actor_keys, check_models, check_money, with_model
 from redraft.app.settings.settings import Settings
 from redraft.app.wiring.local import open_readonly
@@ -38,12 +38,14 @@ from redraft.app.workflows.sources import (
     prepare,
     read_source,
 )
+from redraft.app.workflows.state_values import read_state, split_state, with_state
 from redraft.events.errors import InputError, PlanError
 from redraft.events.messages.commands import StartRun
 from redraft.events.messages.content import Brief, Files, check_tags, digest
 from redraft.events.messages.domain_events import Parent, RunEnded, RunStarted
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Plan, Step
+from redraft.events.messages.run_state import Values
 from redraft.projections.read_models.runs_query import find_run
 
 
@@ -53,7 +55,7 @@ class RunRequest:
 
     `files` are those that its functions come from.
 
-    A fork has a `parent`: its run, and the version at which it is forked.
+    A fork has a `parent`: its run, and the version at which it is forked. `state` are the values that it changes.
     """
 
     plan: Plan
@@ -65,6 +67,7 @@ class RunRequest:
     files: Files = Files()  # noqa: RUF009 - frozen
     tags: tuple[str, ...] = ()
     parent: Parent | None = None
+    state: Values = field(default_factory=dict)
 
     @property
     def has_ended(self) -> bool:
@@ -81,7 +84,8 @@ def new_request(given: RunOptions, environment: ActorEnvironment, limit: int) ->
     name, source = _words(given)
     tags = check_tags(given.tag or ())
     out = check_out(Path(given.out)) if given.out else None
-    brief = read_brief(source, sys.stdin.buffer, as_text=given.text, limit=limit)
+    values = read_state(given.settings)
+    brief = with_state(read_brief(source, sys.stdin.buffer, as_text=given.text, limit=limit), values)
     chosen = name or workflow_for(brief)
     publish: PublishTarget = "file" if out else "stdout"
     found = read_source(chosen, actors=given.actors, tests=given.tests, publish=publish, model=given.changes.model)
@@ -89,6 +93,7 @@ def new_request(given: RunOptions, environment: ActorEnvironment, limit: int) ->
     if given.tests:
         check_pytest()
     plan, actors, _ = _prepare_with_actors(given, found, environment, brief)
+    check_values(plan, brief.state)
     files = files_of(chosen, given.actors, found)
     return RunRequest(plan, actors, brief, given.key or "", files=files, tags=tags)
 
@@ -132,11 +137,13 @@ def remote_request(given: RunOptions, settings: Settings) -> RunRequest:
     """Returns a new run for a deployment, whose workers have its actors and models. Raises InputError."""
     tags = check_tags(given.tag or ())
     workflow, source = given.words
-    brief = read_brief(source, sys.stdin.buffer, as_text=given.text, limit=settings.max_draft_bytes)
+    values = read_state(given.settings)
+    brief = with_state(read_brief(source, sys.stdin.buffer, as_text=given.text, limit=settings.max_draft_bytes), values)
     found = read_source(workflow, tests=given.tests, model=given.changes.model, complete=True)
     check_tested(brief, given.tests)
     models, own = Models(prices=settings.model_prices), actor_keys(found.actors)
     plan = prepare(_change_plan(given, found), brief, models, own, given.changes.model)
+    check_values(plan, brief.state)
     if note := check_money(plan, models, own):
         say(note)
     here = ActorEnvironment(sys.stdout, Path.cwd())
@@ -175,7 +182,14 @@ def fork_request(given: ForkOptions, environment: ActorEnvironment, settings: Se
     actors = build_actor_registry(plan, mine, environment)
     check_models(plan, environment.models, own)
     return RunRequest(
-        pin_versions(plan, actors), actors, start.brief, start.key, files=files, tags=start.tags, parent=start.parent
+        pin_versions(plan, actors),
+        actors,
+        start.brief,
+        start.key,
+        files=files,
+        tags=start.tags,
+        parent=start.parent,
+        state=start.state,
     )
 
 
@@ -185,7 +199,7 @@ def remote_fork(given: ForkOptions, settings: Settings) -> RunRequest:
     for name in (name for name, value in elsewhere.items() if value):
         raise InputError(f"{name} is for a fork in this process; leave it out, or give --bus local:")
     start = _start_of(given, settings, _read_forked(given, settings), Models(prices=settings.model_prices))
-    return RunRequest(start.plan, (), start.brief, start.key, tags=start.tags, parent=start.parent)
+    return RunRequest(start.plan, (), start.brief, start.key, tags=start.tags, parent=start.parent, state=start.state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +238,9 @@ def _start_of(
     state = state_at(past, at)
     if forked.is_foreign and not given.trust:
         _refuse_foreign(past[0].run, state.plan)
-    plan = changed_plan(state, given.settings, brief, models, own)
-    return fork_of(past, at, "", given.key or "", Change(plan, brief, tags))
+    values, settings_of_plan = split_state(given.settings)
+    plan = changed_plan(state, settings_of_plan, brief, models, own)
+    return fork_of(past, at, "", given.key or "", Change(plan, brief, tags, values))
 
 
 async def _read_forked_past(settings: Settings, given: ForkOptions) -> _Forked:
@@ -274,9 +289,11 @@ async def begin_run(client: Client, request: RunRequest, by: str) -> str:
         request.parent.run,
         request.parent.version,
         plan=request.plan,
-        brief=request.brief,
+        brief=msgspec.structs.replace(request.brief, state={}),  # its values are the parent's, and changed since
         key=request.key,
         tags=request.tags,
+        state=request.state,
+        author=name_of(""),
         by="redraft fork",
         files=request.files,
     )
@@ -331,6 +348,7 @@ def _refuse_changes(given: RunOptions) -> None:
         "--model": bool(given.changes.model),
         "--text": given.text,
         "--tag": bool(given.tag),
+        "--set": bool(given.settings),
     }
     for name in (name for name, there in changes.items() if there):
         raise InputError(f"a resumed run keeps its brief and its plan; leave {name} out, or start a new run")

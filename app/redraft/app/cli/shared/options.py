@@ -95,6 +95,16 @@ WorkflowArgument: TypeAlias = Annotated[
 ]
 
 
+StateOption: TypeAlias = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="state.NAME=VALUE",
+        help="A value with which the run's state begins: state.audience=children; JSON, or a text. May be repeated.",
+    ),
+]
+
+
 def refuse_blank(key: str | None) -> str | None:
     """Raises InputError for a key of blanks: a script whose variable is empty would get a run more with each call."""
     if key is not None and not key.strip():
@@ -154,6 +164,7 @@ class RunOptions(msgspec.Struct, frozen=True):
     text: TextOption = False
     out: Annotated[str, typer.Option(metavar="PATH", help="Publish to this file instead of standard output.")] = ""
     changes: PlanChanges = PlanChanges()
+    settings: StateOption = []
     tests: Annotated[
         list[str], typer.Option(metavar="PATH", help="Tests that judge the code too; may be repeated.")
     ] = []
@@ -191,7 +202,7 @@ class ForkOptions(msgspec.Struct, frozen=True):
             metavar="KEY=VALUE",
             help="What is different from there on: until, max_iterations, keep, rollback_margin, "
             "rollback_of (LOOP.until where there are several loops), on_failure, STEP.timeout, STEP.queue_wait, "
-            "STEP.actor, STEP.history, STEP.only_issues, STEP.when, STEP.OPTION. "
+            "STEP.actor, STEP.history, STEP.only_issues, STEP.when, STEP.OPTION, state.NAME. "
             "May be repeated.",
         ),
     ] = []

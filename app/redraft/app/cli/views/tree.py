@@ -12,7 +12,7 @@ from rich.tree import Tree as View
 from redraft.events.messages.domain_events import Outcome
 from redraft.events.messages.scales import score_text
 from redraft.projections.display import counted, duration_text, outcome_text, plain, usage_text
-from redraft.projections.run_views.tree_model import Branch, Group, Iteration, Leaf, Loop, Tree, look_name
+from redraft.projections.run_views.tree_model import NO_SCORE, Branch, Group, Iteration, Leaf, Loop, Tree, look_name
 
 _STYLES: Final = {"open": "cyan", "waiting": "yellow", "failed": "red", "dropped": "dim", "skipped": "dim", "done": ""}
 
@@ -26,9 +26,8 @@ def tree_view(tree: Tree, *, whole: bool, shared: bool = False) -> Lines:
     compared = len({leaf.scale for leaf in _leaves(tree.branches) if leaf.score is not None}) > 1
     for branch in tree.branches:
         _add(view, branch, compared=compared)
-    return Lines(
-        _head(tree), view, _end(tree, shared=shared) if whole or tree.ended or tree.quarantined else _cut(tree)
-    )
+    end = _end(tree, shared=shared) if whole or tree.ended or tree.quarantined else _cut(tree)
+    return Lines(_head(tree), view, *_state(tree), end)
 
 
 def _leaves(branches: Iterable[Branch]) -> Iterator[Leaf]:
@@ -50,6 +49,11 @@ def _head(tree: Tree) -> Text:
     details = f"{started}, {counted(tree.version, 'event')}, {duration_text(tree.seconds)}{used}"
     fork = f", a fork of {plain(tree.parent.run)} at event {tree.parent.version}" if tree.parent else ""
     return Text.assemble(f"run {tree.run}", fork, (details, "dim"))
+
+
+def _state(tree: Tree) -> Iterator[Text]:
+    if tree.state:
+        yield Text.assemble(f"state: {tree.state}", (f"  (redraft show {tree.run} --state)", "dim"))
 
 
 def _cut(tree: Tree) -> Text:
@@ -104,6 +108,7 @@ def _leaf(leaf: Leaf, *, compared: bool) -> Text:
     name = leaf.name if leaf.name == by else f"{leaf.name} ({by})"
     facts = [f"score {score_text(leaf.score, leaf.scale, beside=compared)}"] if leaf.score is not None else []
     facts += [leaf.marks] if leaf.marks else []
+    facts += [leaf.changed] if leaf.changed else []
     facts += [f"draft {leaf.draft}"] if leaf.draft is not None else []
     facts += [counted(leaf.issues, "issue")] if leaf.issues else []
     facts += [counted(leaf.edits, "edit")] if leaf.edits else []
@@ -130,6 +135,8 @@ def _loop(loop: Loop) -> Text:
         line.append("  ").append_text(_outcome(loop.outcome)).append(f": {loop.reason}")
     elif loop.closing:
         line.append(f"  {loop.closing}")
+    if loop.unjudged:
+        line.append(f"; {NO_SCORE}" if loop.outcome or loop.closing else f"  {NO_SCORE}", style="dim")
     return line
 
 

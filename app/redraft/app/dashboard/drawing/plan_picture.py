@@ -138,7 +138,8 @@ def _note(node: Node) -> str:
     match node:
         case Step():
             actor = " or ".join(arm.name for arm in node.choose) if node.choose else node.actor
-            return node.role if actor == node.name else f"{node.role} {actor}"
+            role = "condition" if node.condition else node.role
+            return role if actor == node.name else f"{role} {actor}"
         case Approve():
             return f"people: {', '.join(node.approvers) or 'anybody'}"
         case Repeat():

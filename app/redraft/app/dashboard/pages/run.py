@@ -31,6 +31,7 @@ from redraft.projections.read_models.runs_query import find_run
 from redraft.projections.run_views.chart import Chart, Point, chart, kept_draft, scores, scores_by_part
 from redraft.projections.run_views.goals import goals
 from redraft.projections.run_views.sentences import sentence_of
+from redraft.projections.run_views.state import StateAt, state_at
 from redraft.projections.run_views.tree import tree
 from redraft.projections.run_views.tree_model import Tree
 
@@ -49,6 +50,7 @@ class RunShown(msgspec.Struct, frozen=True):
 
     `chart` has its scores, `parts` those of criteria or critics. `final` is the newest draft, or that which it ended
     with, and `waiting` the draft that waits for people (0: none does). `is_erased`: its texts can no longer be read.
+    `state` are the values of its state.
     """
 
     tree: Tree
@@ -62,6 +64,7 @@ class RunShown(msgspec.Struct, frozen=True):
     parts: dict[str, dict[int, Point]]
     course: Sequence[Item]
     plan: Picture | None
+    state: StateAt
     drafts: Sequence[Version]
     kept: int
     waiting: int
@@ -115,6 +118,7 @@ def run_shown(events: Sequence[Recorded], at: int | None, tags: Sequence[str]) -
             over=seen.ended is not None or bool(seen.quarantined),
         ),
         picture(started.plan, seen) if started else None,
+        state_at(past),
         drafts[-DRAFTS:],
         kept or 0,
         draft_meant(past, None).version if seen.waiting else 0,

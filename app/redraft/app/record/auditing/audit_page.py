@@ -25,18 +25,21 @@ from redraft.events.messages.domain_events import RunStarted
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.redaction import ERASED
 from redraft.events.messages.scales import Scale, score_text
-from redraft.projections.display import NAME_LENGTH, counted, duration_text, outcome_text, plain, visible
+from redraft.projections.display import NAME_LENGTH, counted, duration_text, outcome_text, plain, value_text, visible
 from redraft.projections.run_views import chart
 from redraft.projections.run_views.chart import kept_draft, scores
 from redraft.projections.run_views.goals import goals
 from redraft.projections.run_views.narrative import narrate
+from redraft.projections.run_views.state import state_at
 from redraft.projections.run_views.tree import tree
-from redraft.projections.run_views.tree_model import Branch, Group, Leaf, Loop, look_name
+from redraft.projections.run_views.tree_model import NO_SCORE, Branch, Group, Leaf, Loop, look_name
 
 ROWS: Final = 5_000
 """The maximum number of rows of a table: half of them the first, half the last."""
 PLAN_SHOWN: Final = 50_000
 """The maximum number of characters shown of the plan."""
+VALUE_SHOWN: Final = 5_000
+"""The maximum number of characters shown of a value of the run's state."""
 
 T = TypeVar("T")
 
@@ -82,6 +85,7 @@ def _run_values(events: Sequence[Recorded]) -> dict[str, object]:
         "chart": chart.chart(judged, goals(events), kept_draft(events)),
         "scored": {point.draft: (point.score, point.scale) for point in judged},
         "course": _shorten(list(_rows(run.branches, 0)), ROWS),
+        "state": state_at(events),
         "history": _shorten(list(zip(narrate(events, print_until), events, strict=True)), ROWS),
     }
 
@@ -111,10 +115,10 @@ def page_environment() -> Environment:
         lstrip_blocks=True,
     )
     drafts = (audit_drafts.change_of, audit_drafts.fit_lines, audit_drafts.css_classes, audit_drafts.size_of)
-    texts = (counted, plain, outcome_text, score_text, duration_text, bar_width, tenth, as_json, marks_text)
+    texts = (counted, plain, outcome_text, score_text, duration_text, value_text, bar_width, tenth, as_json, marks_text)
     environment.globals.update({each.__name__: each for each in (*drafts, *texts)})
     environment.globals.update(frame=chart, ERASED=ERASED, NAME_LENGTH=NAME_LENGTH)
-    environment.globals.update(DRAFT_SHOWN=audit_drafts.DRAFT_SHOWN, PLAN_SHOWN=PLAN_SHOWN)
+    environment.globals.update(DRAFT_SHOWN=audit_drafts.DRAFT_SHOWN, PLAN_SHOWN=PLAN_SHOWN, VALUE_SHOWN=VALUE_SHOWN)
     return environment
 
 
@@ -152,8 +156,9 @@ def _loop_row(loop: Loop, depth: int) -> StepRow:
 
 
 def loop_message(loop: Loop) -> str:
-    """Returns how a loop ended and why, or that it runs."""
-    return f"{outcome_text(loop.outcome)}: {loop.reason}" if loop.outcome else loop.closing or "running"
+    """Returns how a loop ended and why, or that it runs, and that it has no score where no critic judges in it."""
+    message = f"{outcome_text(loop.outcome)}: {loop.reason}" if loop.outcome else loop.closing or "running"
+    return f"{message} \u00b7 {NO_SCORE}" if loop.unjudged else message
 
 
 def leaf_row(leaf: Leaf, depth: int) -> StepRow:
@@ -161,7 +166,15 @@ def leaf_row(leaf: Leaf, depth: int) -> StepRow:
     states = {"open": "asked", "waiting": "to be tried again", "done": "", "failed": "failed", "skipped": "not asked"}
     tries = counted(leaf.attempts, "try").replace("trys", "tries") if leaf.attempts > 1 else ""
     late = "too late to count" if leaf.late else ""
-    facts = (states.get(leaf.status, "no longer needed"), leaf.marks, late, tries, leaf.overruled, leaf.error)
+    facts = (
+        states.get(leaf.status, "no longer needed"),
+        leaf.marks,
+        leaf.changed,
+        late,
+        tries,
+        leaf.overruled,
+        leaf.error,
+    )
     message = " \u00b7 ".join((f"{leaf.role} {leaf.chosen or leaf.actor}", *filter(None, facts)))
     return StepRow(depth, f"leaf {leaf.status}", leaf.name, message, leaf.score, leaf.scale, leaf.draft, leaf.seconds)
 

@@ -6,6 +6,8 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
+from redraft.events.messages.run_state import Values
+
 Words: TypeAlias = Annotated[str, msgspec.Meta(max_length=20_000)]
 """A reason, an advice: some sentences."""
 
@@ -15,17 +17,19 @@ Number: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 
 
 class BriefText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A brief: its text, and what it is and where it came from."""
+    """A brief: its text, what it is and where it came from, and values with which the run's state begins."""
 
     text: str
     media_type: Short = "text/plain"
     source: Short = ""
+    state: Values = {}
 
 
 class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A run to begin: a workflow that the server offers, a brief, and what to change in the plan.
 
-    `budget` is as on the command line: `tokens=50000,cost=2`.
+    `budget` is as on the command line: `tokens=50000,cost=2`. `state` are values with which the run's state begins, in
+    place of the plan's defaults and of the brief's own.
     """
 
     workflow: Short
@@ -35,10 +39,11 @@ class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_iterations: Number | None = None
     budget: Short = ""
     model: Short = ""
+    state: Values = {}
 
 
 class BatchSubmission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Many runs of a workflow to begin, one for each brief. The same body means the same runs."""
+    """Many runs of a workflow to begin, one for each brief. The same body means the same runs. `state` is for each."""
 
     workflow: Short
     briefs: Annotated[list[str | BriefText], msgspec.Meta(min_length=1, max_length=1_000)]
@@ -47,18 +52,20 @@ class BatchSubmission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_iterations: Number | None = None
     budget: Short = ""
     model: Short = ""
+    state: Values = {}
 
 
 class Forking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A fork to begin: at an event or a time, with settings (`until=score >= 0.9`), another brief, or other tags.
 
-    `trust` accepts the plan of a run that was imported.
+    `state` are values of its state that change. `trust` accepts the plan of a run that was imported.
     """
 
     at: int | Short
     settings: Annotated[list[Short], msgspec.Meta(max_length=100)] = []
     brief: str | BriefText | None = None
     tags: Tags | None = None
+    state: Values = {}
     trust: bool = False
 
 

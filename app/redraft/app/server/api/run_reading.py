@@ -30,6 +30,7 @@ from redraft.projections.read_models.runs_query import (
     RunStatus,
     find_run,
 )
+from redraft.projections.run_views.state import StateAt, state_at
 from redraft.projections.run_views.tree import tree
 from redraft.projections.run_views.tree_model import Tree
 
@@ -99,6 +100,12 @@ async def show_tree(service: Serves, run: RunPath, at: At = "") -> Response[byte
 async def show_history(service: Serves, run: RunPath, at: At = "") -> Response[bytes]:
     """Lists the events of a run, as recorded, the oldest first."""
     return await computed(list, await events_at(service.runtime, run, at))
+
+
+@get("/runs/{run:str}/state", answer=StateAt, summary="Show a run's state")
+async def show_state(service: Serves, run: RunPath, at: At = "") -> Response[bytes]:
+    """Shows the values of a run's state, as they are or stood at a version, and each change of them with its author."""
+    return await computed(state_at, await events_at(service.runtime, run, at))
 
 
 @get("/runs/{run:str}/drafts", answer=list[Draft], summary="List a run's drafts")
@@ -175,6 +182,7 @@ HANDLERS: Final = (
     show_run,
     show_tree,
     show_history,
+    show_state,
     list_drafts,
     show_draft,
     diff,

@@ -13,7 +13,7 @@ from litestar.params import JSONBody
 
 from redraft.actors.plans.paths import steps_in
 from redraft.actors.workflow.workflow import pin_versions
-from redraft.app.client.result import refuse_other, state_at
+from redraft.app.client.result import check_values, refuse_other, state_at
 from redraft.app.models.configuration import Models, actor_keys, check_models, check_money, models_of
 from redraft.app.record.past import events_at, events_of
 from redraft.app.runs.refine import Item, key_of, seed_items
@@ -26,6 +26,7 @@ from redraft.app.server.service import Serves, Service
 from redraft.app.settings.settings import LOCAL
 from redraft.app.workflows.run_settings import LOOP_KEYS
 from redraft.app.workflows.sources import Source, changed_plan, override, prepare
+from redraft.app.workflows.state_values import split_state, with_state
 from redraft.events.errors import InputError
 from redraft.events.messages.commands import StartRun
 from redraft.events.messages.content import Brief, check_tags, checked
@@ -49,7 +50,7 @@ class Begun(msgspec.Struct, frozen=True):
 @post("/runs", answer=Begun, also=LATER, status_code=201, summary="Begin a run")
 async def submit(service: Serves, identity: Asks, data: JSONBody[Submission], key: Key = None) -> Response[bytes]:
     """Begins a run of a workflow that this server offers; with the same `Idempotency-Key` it is the same run."""
-    brief = _brief(service, data.brief)
+    brief = with_state(_brief(service, data.brief), data.state)
     plan = await beside(lambda: _plan(service, data, brief))
     tags = check_tags(data.tags)
     named = _key(key)
@@ -63,9 +64,12 @@ async def submit_batch(
     service: Serves, identity: Asks, data: JSONBody[BatchSubmission], key: Key = None
 ) -> Response[bytes]:
     """Begins a run for each brief. Sent again, the same body begins no more; an `Idempotency-Key` tells two apart."""
-    briefs = [_brief(service, each, f"brief {number}") for number, each in enumerate(data.briefs, 1)]
+    given = (_brief(service, each, f"brief {number}") for number, each in enumerate(data.briefs, 1))
+    briefs = [with_state(brief, data.state) for brief in given]
     longest = max(briefs, key=lambda each: len(each.text))
     plan, tags = await beside(lambda: _plan(service, data, longest)), check_tags(data.tags)
+    for brief in briefs:
+        check_values(plan, brief.state)
     items = seed_items([Item(number, str(number), brief, tags) for number, brief in enumerate(briefs, 1)])
     await service.runtime.store.require_sealing()
     begun = [await _submit_item(service, identity, plan, item, _key(key)) for item in items]
@@ -94,17 +98,25 @@ async def begin_fork(service: Service, identity: Identity, run: str, data: Forki
     if not data.trust and await runtime.store.is_imported(past[0].run):
         raise InputError(f"run {past[0].run} was imported, and its plan is somebody else's; look at it, and give trust")
     brief = None if data.brief is None else _brief(service, data.brief)
-    models = models_of(service.settings)
+    models, (values, settings) = models_of(service.settings), split_state(data.settings)
 
     def made() -> tuple[Plan, Brief]:
         before = state_at(past, len(upto))
-        plan = changed_plan(before, data.settings, brief, models, actor_keys(service.offers.actors))
+        plan = changed_plan(before, settings, brief, models, actor_keys(service.offers.actors))
         return _served(service, plan), brief or before.brief
 
     (plan, kept), named = await beside(made), _key(key)
     await runtime.store.require_sealing()
     begun = await runtime.client.fork(
-        past[0].run, len(upto), plan=plan, brief=brief, tags=data.tags, key=named, by=identity.signature
+        past[0].run,
+        len(upto),
+        plan=plan,
+        brief=brief,
+        tags=data.tags,
+        state={**values, **data.state},
+        key=named,
+        by=identity.signature,
+        author=identity.name,
     )
     parent = Parent(past[0].run, len(upto))
     return await _begun(service, StartRun(begun, plan, kept, named, parent=parent))
@@ -112,7 +124,7 @@ async def begin_fork(service: Service, identity: Identity, run: str, data: Forki
 
 def _refuse_harm(identity: Identity, data: Forking) -> None:
     """Raises Refused when somebody who may not do everything gives a worker other options, or trusts a plan."""
-    names = [setting.partition("=")[0].strip().rpartition(".")[2] for setting in data.settings]
+    names = [setting.partition("=")[0].strip().rpartition(".")[2] for setting in split_state(data.settings)[1]]
     harmful = [name for name in names if name not in _HARMLESS] + (["trust"] if data.trust else [])
     if harmful and not identity.may("admin"):
         raise Refused(403, "scope", f"{harmful[0]} may have a worker do anything: this needs the scope admin")
@@ -151,7 +163,7 @@ def _served(service: Service, plan: Plan) -> Plan:
 
 
 def _brief(service: Service, given: str | BriefText, what: str = "brief") -> Brief:
-    made = Brief(given) if isinstance(given, str) else Brief(given.text, given.media_type, given.source)
+    made = Brief(given) if isinstance(given, str) else Brief(given.text, given.media_type, given.source, given.state)
     checked(made.text, what, service.settings.max_draft_bytes)
     return made
 

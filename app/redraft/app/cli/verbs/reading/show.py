@@ -13,14 +13,15 @@ from redraft.app.cli.shared.options import JsonOption, RunArgument, StoreOption
 from redraft.app.cli.shared.output import out, print_json, print_line, print_text
 from redraft.app.cli.shared.reading import ask, events_at, events_of, run_quietly
 from redraft.app.cli.views.changes import change_lines, score_lines
-from redraft.app.record.changes import compare_drafts
-from redraft.app.record.past import final_draft
+from redraft.app.record.changes import StateChanges, compare_drafts, compare_states
+from redraft.app.record.past import DIGITS, final_draft
 from redraft.app.settings.settings import LOCAL, read_settings
 from redraft.app.wiring.deployment import unserved
 from redraft.app.wiring.local import LocalRuntime
 from redraft.events.errors import InputError
 from redraft.events.messages.envelope import Recorded
 from redraft.projections.read_models.runs_query import find_run
+from redraft.projections.run_views.state import state_at
 from redraft.projections.run_views.tree import tree
 
 if TYPE_CHECKING:
@@ -33,9 +34,15 @@ Examples:
   redraft show last --at 2026-01-03T10:00Z
   redraft show last --step 'Refinement[2]/improve' --attempt 1
   redraft show last --text > final.md
+  redraft show last --state --at 7
   redraft show last --follow
 """
-DIFF: Final = "Example: redraft diff last 1 3"
+DIFF: Final = """\b
+Examples:
+  redraft diff last 1 3
+  redraft diff last --state 7 12
+  redraft diff last 6vf1k --state
+"""
 
 AtOption: TypeAlias = Annotated[
     str,
@@ -59,6 +66,9 @@ def show(
     text: Annotated[
         bool, typer.Option("--text", help="Print only the text of the final draft, or of the newest one.")
     ] = False,
+    state: Annotated[
+        bool, typer.Option("--state", help="Show the values of its state, and who changed each of them last.")
+    ] = False,
     follow: Annotated[
         bool,
         typer.Option("--follow", "-f", help="Then print a line for each step, until the run ends."),
@@ -69,12 +79,14 @@ def show(
     """Show a run as a tree, with scores and times, and why it ended; with --at as it was at that time.
 
     With --step it shows what a worker saw when it decided: the command with brief, draft, critique and history, made
-    from the log as it was made then.
+    from the log as it was made then. With --state it shows what actors had told each other in values by then.
     """
     if attempt is not None and not step:
         raise InputError("--attempt needs a step; name it with --step PATH")
+    if state and (step or text):
+        raise InputError(f"--state shows the values of the run's state; leave {'--step' if step else '--text'} out")
     if follow:
-        for option, given in {"--at": at, "--step": step, "--text": text, "--json": json}.items():
+        for option, given in {"--at": at, "--step": step, "--text": text, "--state": state, "--json": json}.items():
             if given:
                 raise InputError(f"--follow shows what happens from now on; leave {option} out")
         ask(store, lambda log: _follow(log, run))
@@ -83,7 +95,11 @@ def show(
         _print_request(ask(store, lambda log: _find_request(log, run, at, step, attempt)), json=json)
         return
     events, is_readable = ask(store, lambda log: _read(log, run, at))
-    if text:
+    if state:
+        from redraft.app.cli.views.state import print_state
+
+        print_state(state_at(events), json=json)
+    elif text:
         print_text(final_draft(events).text)
     elif json:
         print_json(tree(events))
@@ -152,8 +168,14 @@ def _print_request(found: CommandSent, *, json: bool) -> None:
 
 def diff(
     run: RunArgument,
-    a: Annotated[int, typer.Argument(metavar="A", help="The number of the draft before.")],
-    b: Annotated[int, typer.Argument(metavar="B", help="The number of the draft after.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="The number of the draft before; or see --state.")],
+    b: Annotated[str, typer.Argument(metavar="[B]", help="The number of the draft after.")] = "",
+    state: Annotated[
+        bool,
+        typer.Option(
+            "--state", help="Compare the state after event A with that after event B, or with that of the run A."
+        ),
+    ] = False,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -161,8 +183,16 @@ def diff(
 
     Below each change stand the issues that it answers.
     Removed words are shown as [-removed-], added words as {+added+}; a terminal shows them in colour too.
+
+    With --state it shows which values of the run's state differ: between two of its events (or times), or from those of
+    another run, such as a fork.
     """
-    changes = compare_drafts(ask(store, lambda log: events_of(log, run)), a, b)
+    if state:
+        from redraft.app.cli.views.state import print_state_changes
+
+        print_state_changes(ask(store, lambda log: _compare_states(log, run, a, b)), json=json)
+        return
+    changes = compare_drafts(ask(store, lambda log: events_of(log, run)), _draft_number("A", a), _draft_number("B", b))
     if json:
         print_json(changes)
         return
@@ -175,3 +205,17 @@ def diff(
             print_line(f"drafts {a} and {b} differ in their line ends alone; ␍ stands for a carriage return")
         for shown in (shown for line in changes.lines for shown in change_lines(line)):
             out().print(shown, soft_wrap=True)
+
+
+def _draft_number(name: str, text: str) -> int:
+    if not (text.isdecimal() and len(text) < DIGITS):
+        remedy = "name two drafts by their numbers, such as redraft diff last 1 3, or give --state"
+        raise InputError(f"invalid value for '{name}': {text!r} is not the number of a draft; {remedy}")
+    return int(text)
+
+
+async def _compare_states(log: LocalRuntime, run: str, a: str, b: str) -> StateChanges:
+    """Compares the states of a run at two of its events or times, or of two runs as they are."""
+    if b:
+        return compare_states(state_at(await events_at(log, run, a)), state_at(await events_at(log, run, b)))
+    return compare_states(state_at(await events_of(log, run)), state_at(await events_of(log, a)))

@@ -15,6 +15,7 @@ from redraft.app.cli.shared.options import (
     PlanChanges,
     QuietOption,
     RunOptions,
+    StateOption,
     StoreOption,
     TagOption,
     TextOption,
@@ -31,6 +32,7 @@ Examples:
   redraft run --workflow code module.py --tests tests/test_module.py
   redraft run article.py:article "Why tides exist"
   redraft run essay.md --tag spring --tag draft-3
+  redraft run article.py:article "Why tides exist" --set state.audience=children
   redraft run --resume last
   redraft run --batch briefs.jsonl article.py:article --concurrency 64
 """
@@ -44,6 +46,7 @@ FORK: Final = """\b
 Examples:
   redraft fork last --at 12 --set 'until=score >= 0.95' --set max_iterations=8
   redraft fork last --at 6 --set judge.model=openai:gpt-5 --out other.md
+  redraft fork last --at 6 --set state.audience=children
   redraft fork last --at 1 --brief "Why tides exist, for children" --workflow article.py:article
 """
 
@@ -83,6 +86,7 @@ def submit(
         typer.Option(metavar="PATH", help="Tests that judge the code too, on this machine; may be repeated."),
     ] = None,
     changes: PlanChanges,
+    settings: StateOption = [],  # noqa: B006 - never changed
     store: StoreOption = None,
     bus: BusOption = None,
     json: JsonOption = False,
@@ -97,16 +101,18 @@ def submit(
     from redraft.app.cli.running.run_request import remote_request
     from redraft.app.process.lifecycle import run
 
-    given = RunOptions([workflow, source], text=text, changes=changes, tests=tests or [], key=key, tag=tag)
-    settings = read_settings(store=store, bus=bus)
-    require_broker(settings)
+    given = RunOptions(
+        [workflow, source], text=text, changes=changes, settings=settings, tests=tests or [], key=key, tag=tag
+    )
+    chosen = read_settings(store=store, bus=bus)
+    require_broker(chosen)
     if wait:
-        require_store(settings)
-    request = remote_request(given, settings)
+        require_store(chosen)
+    request = remote_request(given, chosen)
     if not quiet:
-        for line in run(unserved(settings, [(step.role, step.actor) for _, step in steps_in(request.plan.steps)])):
+        for line in run(unserved(chosen, [(step.role, step.actor) for _, step in steps_in(request.plan.steps)])):
             say(line)
-    return submit_request(settings, request, {}, wait=wait, json=json, quiet=quiet)
+    return submit_request(chosen, request, {}, wait=wait, json=json, quiet=quiet)
 
 
 @with_options
