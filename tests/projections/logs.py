@@ -12,6 +12,7 @@ from tests.appending import hash_at
 from tests.streams import START, Told, article_told, book_told, recorded
 
 from redraft.events.errors import Conflict
+from redraft.events.messages.conditions import State
 from redraft.events.messages.content import Brief, Critique, Mark, new_draft
 from redraft.events.messages.domain_events import (
     ApprovalRequested,
@@ -21,14 +22,18 @@ from redraft.events.messages.domain_events import (
     DraftApproved,
     DraftCritiqued,
     DraftGenerated,
+    IterationStarted,
+    LoopEnded,
     RunEnded,
     RunStarted,
+    StateChanged,
     StepFailed,
     StepRequested,
     Tally,
 )
 from redraft.events.messages.envelope import Origin, Recorded
-from redraft.events.messages.plan import Arm, Budget, Parallel, Plan, Step
+from redraft.events.messages.plan import Arm, Budget, Parallel, Plan, Repeat, Step
+from redraft.events.messages.usage import Usage
 from redraft.events.store.append import Append, NewEvent, encode
 from redraft.events.store.event_store import EventStore
 from redraft.projections.backends import SHIPPED, open_views
@@ -100,6 +105,31 @@ def chosen_told(number: int = 0) -> list[Told]:
         ("coordinator", ApprovalRequested("sign", draft.ref, due)),
         ("ann", DraftApproved("sign", draft.ref, "ann", granted=True)),
         ("coordinator", RunEnded("accepted" if success else "exhausted", "every step is done", 0, draft.ref, 0.5)),
+    ]
+
+
+def stateful_told() -> list[Told]:
+    """A fork that began with a change of its state, with free steps: one alone, two in parallel, one in a loop."""
+    tests = Repeat("Tests", State("tests_pass"), 3, (Step("step", "run_tests", "run_tests"),))
+    searching = Parallel("Search", tuple(Step("step", name, name) for name in ("web", "books")))
+    plan = Plan("stateful", (searching, Step("generator", "write", "write"), tests), budget=Budget(seconds=3600.0))
+    draft, due = new_draft(1, "An idea."), START + timedelta(minutes=5)
+    used = Usage(tokens=7, cost=0.5, currency="USD", calls=1)
+    return [
+        ("coordinator", RunStarted(plan, Brief("b", state={"audience": "secret"}), START)),
+        ("coordinator", StateChanged("", 0, {"audience": "secret"}, by="ann")),
+        *(("coordinator", StepRequested(f"Search/{name}", "step", name, 1, due)) for name in ("web", "books")),
+        ("web", StateChanged("Search/web", 1, {"sources": ["secret"]}, used)),
+        ("books", StepFailed("Search/books", 1, "invalid", "changes a value", START + timedelta(seconds=9))),
+        ("coordinator", StepRequested("Search/books", "step", "books", 2, due)),
+        ("books", StateChanged("Search/books", 2)),
+        ("coordinator", StepRequested("write", "generator", "write", 1, due)),
+        ("write", DraftGenerated("write", 1, draft, state={"words": 2})),
+        ("coordinator", IterationStarted("Tests", 1)),
+        ("coordinator", StepRequested("Tests[1]/run_tests", "step", "run_tests", 1, due, draft.ref)),
+        ("run_tests", StateChanged("Tests[1]/run_tests", 1, {"tests_pass": True})),
+        ("coordinator", LoopEnded("Tests", "accepted", "state.tests_pass", 1, draft.ref)),
+        ("coordinator", RunEnded("accepted", "state.tests_pass", 1, draft.ref)),
     ]
 
 

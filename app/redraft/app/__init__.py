@@ -122,6 +122,7 @@ if TYPE_CHECKING:
         RunQuarantined as RunQuarantined,
         RunResumed as RunResumed,
         RunStarted as RunStarted,
+        StateChanged as StateChanged,
         StepFailed as StepFailed,
         StepRequested as StepRequested,
         VerdictLate as VerdictLate,

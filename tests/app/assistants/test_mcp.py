@@ -19,6 +19,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 from tests.app.cli_calls import call, document
 from tests.app.deployments import Deployment, deployment
+from tests.app.stateful import STATEFUL
 from tests.processes import plain
 
 DEADLINE = 60.0
@@ -69,6 +70,18 @@ async def ask(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 async def read(client: Client, address: str) -> str:
     return (await client.read_resource(address)).contents[0].text  # type: ignore[union-attr]
+
+
+async def test_an_assistant_begins_a_run_with_values_of_its_state(home: Path) -> None:
+    (home / "article.py").write_text(STATEFUL)
+    async with assistant(home, "-w", "article.py:judged") as client:
+        begun = await ask(client, "submit", text="Tides", state={"audience": "children"})
+        ended = await ask(client, "watch", run=begun["run"], seconds=DEADLINE)
+        assert ended["draft"]["text"] == "Tides for children The moon."
+        assert ended["state"]["tests_pass"] is True
+        refused = await ask(client, "submit", text="Tides", state={"audiance": "children"})
+        assert "did you mean audience?" in refused["refused"]
+        assert [each["run"] for each in (await ask(client, "runs"))["runs"]] == [begun["run"]]
 
 
 async def test_an_assistant_has_its_text_refined_and_proven(home: Path) -> None:

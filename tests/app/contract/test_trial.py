@@ -7,7 +7,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -20,7 +20,9 @@ from tests.app.deployments import DEADLINE, Deployment, deployment
 from tests.app.node import LIBRARIES, ROOT, installed
 from tests.events.rabbit_server import URL, clear, new_prefix, require_rabbitmq
 
-from redraft.events.bus.port import work_queue
+from redraft.events.bus.port import INBOX, Depth, work_queue
+from redraft.events.messages.plan import Role
+from redraft.events.rabbit.survey import Survey
 from redraft.events.rabbit.topology import Names
 
 GUIDE = ROOT / "docs/other-languages.md"
@@ -57,15 +59,47 @@ def test_our_own_worker_fits(there: Deployment) -> None:
         assert all(line.startswith("ok     ") for line in said.out.splitlines())
 
 
+STEPS = """
+from redraft.actors import WithState, condition, critic, step
+
+@step(writes=["words"], isolation="process")
+def count(draft, critique, history, context):
+    return {"words": len(draft.text.split()), "said": critique.score} if "said" in context.state else {"words": 7}
+
+@condition(isolation="process")
+def long_enough(facts):
+    return facts.score >= 0.5 and len(facts.draft.text) > 1000 or f"{facts.draft.text!r} is short"
+
+@critic
+def judge(draft):
+    return WithState("say more", {"judged": draft.version})
+"""
+
+
+def test_our_own_worker_serves_free_steps_and_conditions(there: Deployment) -> None:
+    (there.folder / "steps.py").write_text(STEPS)
+    there.start("worker", "worker", "steps.py:count", "steps.py:long_enough", "steps.py:judge")
+    for actor, outcome in {
+        "step.count": "completed",
+        "critic.long_enough": "critiqued",
+        "critic.judge": "critiqued",
+    }.items():
+        code, found = tried(there, actor)
+        assert code == 0, found
+        answers = [each["answer"] for each in found]
+        assert answers == [*[f"outcome.{outcome}.v1"] * 2, "step.confirm.v1", f"outcome.{outcome}.v1"]
+
+
 class Stranger:
-    """A critic that sends what `answer` makes of a command: bodies, each with its headers and other properties.
+    """An actor that sends what `answer` makes of a command: bodies, each with its headers and other properties.
 
     Where that is None, it goes away with the command.
     """
 
-    def __init__(self, prefix: str, answer: Any) -> None:
+    def __init__(self, prefix: str, answer: Any, role: Role) -> None:
         self._prefix = prefix
         self._answer = answer
+        self._role = role
         self._ready, self._over = Event(), Event()
         self._thread = Thread(target=self._run, daemon=True)
 
@@ -74,7 +108,7 @@ class Stranger:
 
     async def _serve(self) -> None:
         names = Names(self._prefix)
-        queue = names.there(work_queue("critic", "stranger"))
+        queue = names.there(work_queue(self._role, "stranger"))
         stated = json.loads(call("contract", "--json").out)["channels"]["work"]["bindings"]["amqp"]["queue"]
         arguments = stated["x-arguments"] | {"x-dead-letter-routing-key": names.dead_letters}
         async with await aio_pika.connect(URL) as connection:
@@ -82,7 +116,7 @@ class Stranger:
             incoming = await channel.declare_exchange(names.incoming, durable=True)
             commands = await channel.declare_exchange(names.commands, durable=True)
             work = await channel.declare_queue(queue, durable=True, arguments=arguments)
-            await work.bind(commands, "critic.stranger")
+            await work.bind(commands, f"{self._role}.stranger")
 
             async def work_on(message: aio_pika.abc.AbstractIncomingMessage) -> None:
                 answers = self._answer(json.loads(message.body), message)
@@ -153,20 +187,20 @@ def structured(command: dict[str, Any], message: Any) -> list[tuple[bytes, dict[
 
 
 @contextmanager
-def stranger(answer: Any) -> Iterator[str]:
+def stranger(answer: Any, role: Role = "critic") -> Iterator[str]:
     require_rabbitmq()
     prefix = new_prefix()
     try:
-        with Stranger(prefix, answer):
+        with Stranger(prefix, answer, role):
             yield prefix
     finally:
-        asyncio.run(clear(URL, prefix, [work_queue("critic", "stranger"), "redraft.inbox"]))
+        asyncio.run(clear(URL, prefix, [work_queue(role, "stranger"), INBOX]))
 
 
-def checked(monkeypatch: pytest.MonkeyPatch, prefix: str, *options: str) -> Any:
+def checked(monkeypatch: pytest.MonkeyPatch, prefix: str, *options: str, role: Role = "critic") -> Any:
     monkeypatch.setenv("REDRAFT_BUS", URL)
     monkeypatch.setenv("REDRAFT_BROKER_PREFIX", prefix)
-    return call("contract", "--check", "critic.stranger", "--timeout", "20", *options)
+    return call("contract", "--check", f"{role}.stranger", "--timeout", "20", *options)
 
 
 @pytest.mark.parametrize("answer", [changed(), with_underscores, structured])
@@ -212,6 +246,122 @@ def test_what_is_wrong_is_said_in_plain_lines(answer: Any, says: str, monkeypatc
     assert (said.code, said.err) == (1, "")
     assert says in said.out
     assert said.out.startswith("wrong  a request: ")
+
+
+def step_answer(state: object, **other: Any) -> Any:
+    """The answer of a free step that changes these values of the state."""
+
+    def answer(command: dict[str, Any], message: Any) -> list[tuple[bytes, dict[str, Any], dict[str, Any]]]:
+        assert command["draft"]["text"] == "This is a check of the contract."
+        body, named = right(command, message)
+        kept = {name: body[name] for name in ("run", "path", "attempt")} | {"state": state} | other
+        named |= {"cloudEvents:type": "outcome.completed.v1", "cloudEvents:source": "/redraft/step%20stranger"}
+        return [(json.dumps(kept).encode(), named, {})]
+
+    return answer
+
+
+def test_a_stranger_that_serves_a_free_step_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stranger(step_answer({"sources": ["tides.org"], "checked": True}), "step") as prefix:
+        said = checked(monkeypatch, prefix, role="step")
+    assert (said.code, said.err) == (0, ""), said.out
+    assert said.out.count("outcome.completed.v1") == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (changed(), "step.run.v1 is answered by outcome.completed.v1 or outcome.failed.v1 or step.confirm.v1"),
+        (step_answer(["sources"]), "its body: state: ['sources'] is not of type 'object'"),
+        (step_answer({}, attempt=9), "its body: attempt is 9; the request has 1"),
+        (step_answer({"two words": 1}), "a coordinator refuses it: changes the state: 'two words' cannot name a value"),
+        (step_answer({"much": "x" * 300_000}), "a coordinator refuses it: changes the state: the state has 300,0"),
+    ],
+)
+def test_what_is_wrong_with_the_answer_of_a_free_step(answer: Any, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with stranger(answer, "step") as prefix:
+        said = checked(monkeypatch, prefix, role="step")
+    assert (said.code, said.err) == (1, "")
+    assert says in said.out
+
+
+def test_a_critic_may_change_the_state_beside_its_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stranger(changed({"state": {"longest": 12}})) as prefix:
+        assert checked(monkeypatch, prefix).code == 0
+    with stranger(changed({"state": {"class": 12}})) as prefix:
+        assert "changes the state: 'class' cannot name a value" in checked(monkeypatch, prefix).out
+
+
+class InboxReader:
+    """Reads the inbox, as the check before may still do by the broker's count, until it is told to leave."""
+
+    def __init__(self, prefix: str) -> None:
+        self._queue = Names(prefix).there(INBOX)
+        self._reads, self._leaves, self.left = Event(), Event(), Event()
+        self._thread = Thread(target=lambda: asyncio.run(self._read()), daemon=True)
+
+    async def _read(self) -> None:
+        async with await aio_pika.connect(URL) as connection:
+            queue = await (await connection.channel()).get_queue(self._queue)
+            await queue.consume(aio_pika.abc.AbstractIncomingMessage.nack)
+            self._reads.set()
+            await asyncio.to_thread(self._leaves.wait)
+        self.left.set()
+
+    def leave(self) -> None:
+        self._leaves.set()
+        assert self.left.wait(DEADLINE)
+
+    def __enter__(self) -> InboxReader:
+        self._thread.start()
+        assert self._reads.wait(DEADLINE)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._leaves.set()
+        self._thread.join()
+
+
+@contextmanager
+def looks(monkeypatch: pytest.MonkeyPatch, then: Callable[[], object] = lambda: None) -> Iterator[list[int]]:
+    """The numbers of readers of the inbox that a check sees, look by look; after the first one `then` is called."""
+    seen: list[int] = []
+    look = Survey.queue
+
+    async def noting(self: Survey, name: str) -> Depth | None:
+        found = await look(self, name)
+        if name == INBOX and found is not None:
+            seen.append(found.consumers)
+            if len(seen) == 1:
+                await asyncio.to_thread(then)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Survey, "queue", noting)
+        yield seen
+
+
+def test_one_check_right_after_the_other_waits_for_its_reader_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stranger(changed()) as prefix:
+        for _ in range(2):
+            assert checked(monkeypatch, prefix).code == 0
+        with InboxReader(prefix) as reader, looks(monkeypatch, reader.leave) as seen:
+            said = checked(monkeypatch, prefix)
+    assert (said.code, said.err) == (0, ""), said.out
+    assert seen[0] > 0, "the reader of the check before was there"
+    assert seen[-1] == 0
+
+
+def test_a_reader_that_never_goes_is_reported_in_one_line_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stranger(changed()) as prefix:
+        assert checked(monkeypatch, prefix).code == 0
+        with InboxReader(prefix) as reader, looks(monkeypatch) as seen:
+            said = checked(monkeypatch, prefix)
+            assert not reader.left.is_set()
+    assert (said.code, said.out) == (2, "")
+    assert f"a coordinator reads {prefix}.inbox, and would take the answers; give the worker" in one_line(said)
+    assert len(seen) > 2, "it looked again and again before it said so"
+    assert all(seen)
 
 
 def test_an_answer_that_does_not_come_and_one_that_comes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +424,7 @@ def test_a_check_where_messages_wait_is_refused(there: Deployment) -> None:
             2,
             "--check judge: give the role and the name of an actor, as critic.judge; roles are generator",
         ),
-        ("critics.judge", URL, 2, "roles are generator, critic, refiner, publisher"),
+        ("critics.judge", URL, 2, "roles are generator, critic, refiner, publisher, step"),
         ("critic.judge", "local:", 2, "setting 'bus': local: is inside one process"),
         ("critic.judge", "amqp://127.0.0.1:1", 5, "cannot reach RabbitMQ at 127.0.0.1:1"),
     ],

@@ -37,16 +37,18 @@ from redraft.events.messages.plan import Role
 from redraft.events.rabbit.bus import RabbitBus
 
 KUBERNETES = "1.37"
-USERS = ("coordinator", "server", "generator", "critic", "refiner", "publisher")
+USERS = ("coordinator", "server", "generator", "critic", "refiner", "publisher", "step")
 DEFINITIONS: dict[str, Any] = json.loads((ROOT / "deploy/rabbitmq/definitions.json").read_text())
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 ROLES: tuple[Role, ...] = get_args(Role)
+ALWAYS = tuple(role for role in ROLES if role != "step")
+"""The roles that every workflow may need; workers of free steps are there on wish."""
 
 
 @pytest.fixture(scope="module")
 def objects() -> list[dict[str, Any]]:
-    """What `kubectl apply --kustomize deploy/kubernetes` would send."""
-    return kustomized("deploy/kubernetes")
+    """What `kubectl apply --kustomize deploy/steps` would send: deploy/kubernetes, and the workers of free steps."""
+    return kustomized("deploy/steps")
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +165,7 @@ def test_compose_has_a_service_for_each_role_and_workers_know_no_database() -> N
         assert set(services[role]["environment"]) == {"REDRAFT_BUS", "REDRAFT_WORKER_MODULE"}
         assert services[role]["depends_on"]["rabbitmq"] == {"condition": "service_healthy"}
         assert not {"container_name", "ports"} & set(services[role]), "either of them would forbid --scale"
+        assert services[role].get("profiles", []) == ([] if role in ALWAYS else ["steps"])
 
 
 def test_compose_serves_http_on_wish_and_to_this_machine_alone() -> None:
@@ -356,9 +359,10 @@ def test_kubernetes_has_a_deployment_and_a_scaler_for_each_role(objects: list[di
     deployments, scalers = of_kind(objects, "Deployment"), of_kind(objects, "ScaledObject")
     assert set(deployments) == {"coordinator", *(f"worker-{role}" for role in ROLES)}
     assert deployments["coordinator"]["spec"]["replicas"] == 2
-    actors = {
-        step.role: step.actor for _, step in steps_in(read_source(f"{ROOT}/examples/article.py:article").plan.steps)
-    }
+    files = (f"{ROOT}/examples/article.py:article", f"{ROOT}/examples/strategos_state.py:design")
+    actors = {step.role: step.actor for file in reversed(files) for _, step in steps_in(read_source(file).plan.steps)}
+    plain = of_kind(kustomized("deploy/kubernetes"), "Deployment")
+    assert set(plain) == {"coordinator", *(f"worker-{role}" for role in ALWAYS)}
     for role in ROLES:
         deployment, scaler = deployments[f"worker-{role}"], scalers[f"worker-{role}"]
         assert pod(deployment)["containers"][0]["args"][:3] == ["worker", "--role", role]

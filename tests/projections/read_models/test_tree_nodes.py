@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.projections.logs import busy_log, contest_told, view_of
+from tests.projections.logs import busy_log, contest_told, stateful_told, view_of
 from tests.properties.test_deciding_properties import Run
 from tests.streams import article, book, recorded
 
@@ -16,7 +16,7 @@ from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Parallel, Plan, Repeat, Step
 from redraft.projections.engine.storage import StorageLocation
 from redraft.projections.read_models.tree_nodes import TreeNode, tree_nodes
-from redraft.projections.run_views.tree import tree
+from redraft.projections.run_views.tree import steps, tree
 from redraft.projections.run_views.tree_model import Branch, Group, Leaf, Loop
 
 Fact = tuple[object, ...]
@@ -163,3 +163,16 @@ async def test_a_parallel_in_which_a_run_fails_is_dropped_but_not_one_that_publi
     assert (await statuses(answered(Run(plan), "extra")))["out"] == "done"
     assert (await statuses(answered(Run(plan), "out/y")))["out"] == "dropped"
     assert (await statuses(answered(Run(plan), "L[1]/panel/b")))["L[1]/panel"] == "dropped"
+
+
+async def test_steps_without_a_role_are_the_same_in_rows_at_every_version(anywhere: StorageLocation) -> None:
+    whole = recorded("s", stateful_told())
+    for version in range(1, len(whole) + 1):
+        async with view_of(whole[:version], anywhere if version == len(whole) else None) as views:
+            assert list(kept(await tree_nodes(views, "s"))) == list(folded(tree(whole[:version]).branches)), version
+    assert {leaf.path: (leaf.role, leaf.status, leaf.attempts) for leaf in steps(tree(whole).branches)} == {
+        "Search/web": ("step", "done", 1),
+        "Search/books": ("step", "done", 2),
+        "write": ("generator", "done", 1),
+        "Tests[1]/run_tests": ("step", "done", 1),
+    }

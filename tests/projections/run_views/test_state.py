@@ -178,3 +178,22 @@ def test_a_critique_beside_changes_is_judged_as_ever():
     assert history(run)[-1].sentence == "critic judge scored draft 1 at 0.70; it set longest = 41"
     leaf = next(each for each in steps(tree(run).branches) if each.name == "judge")
     assert (leaf.score, leaf.changed) == (0.7, "longest = 41")
+
+
+def test_a_condition_says_whether_it_holds_and_why_not():
+    def told(measure: float, *why: str) -> tuple[str, str]:
+        verdict = Critique(0.0, scored=False, critic="short", measures={"short": measure}, weaknesses=why)
+        run = recorded(
+            "r",
+            [
+                *TOLD[:5],
+                ("coordinator", StepRequested("short", "critic", "short", 1, START, draft=DRAFT.ref)),
+                ("short", DraftCritiqued("short", 1, DRAFT.ref, verdict)),
+            ],
+        )
+        return history(run)[-1].sentence, next(each for each in steps(tree(run).branches) if each.name == "short").marks
+
+    assert told(1) == ("of draft 1 the condition short holds", "holds")
+    reason = "does not hold: it is too long"
+    assert told(0, "it is too long") == (f"of draft 1 the condition short {reason}", reason)
+    assert told(7) == ("critic short judged draft 1 (short 7) and gave no score", "short 7")

@@ -10,10 +10,20 @@ from typing import Final, TypeAlias, cast
 import msgspec
 
 from redraft.actors.runtime.admission import LONGEST_ID
-from redraft.events.messages.conditions import Condition, Operator, Quantity
+from redraft.events.messages.conditions import Condition, Operator, Quantity, StateOperator
 from redraft.events.messages.content import MOST_EVENTS, Severity
 from redraft.events.messages.domain_events import FailureKind, Outcome
-from redraft.events.messages.plan import Combine, Keep, Node, OnDeadline, OnFailure, OnOscillation, Option, Role
+from redraft.events.messages.plan import (
+    Combine,
+    Keep,
+    Node,
+    OnDeadline,
+    OnFailure,
+    OnOscillation,
+    Option,
+    Role,
+    ValueKind,
+)
 from redraft.events.rabbit.cloudevents import DELIVERED, QUEUE, REASON, SENT, SHORTENED, USER
 
 Schema: TypeAlias = dict[str, object]
@@ -78,6 +88,7 @@ def _clean(value: object) -> object:
 
 _ALIASES: Final = {
     "Combine": Combine,
+    "CompareOperator": Operator,
     "Condition": Condition,
     "FailureKind": FailureKind,
     "Keep": Keep,
@@ -85,12 +96,13 @@ _ALIASES: Final = {
     "OnDeadline": OnDeadline,
     "OnFailure": OnFailure,
     "OnOscillation": OnOscillation,
-    "Operator": Operator,
     "Option": Option,
     "Outcome": Outcome,
     "Quantity": Quantity,
     "Role": Role,
     "Severity": Severity,
+    "StateOperator": StateOperator,
+    "ValueKind": ValueKind,
 }
 """The enums and unions that have a name in the code."""
 

@@ -32,16 +32,19 @@ from redraft.events.messages.commands import (
     Failed,
     Generate,
     Message,
+    OutcomeMessage,
     Publish,
     Refine,
     Refined,
     Request,
+    RunStep,
     Work,
     request_id,
 )
 from redraft.events.messages.content import Brief, Critique, History, Issue, Revision, checked, new_draft
 from redraft.events.messages.envelope import Origin
 from redraft.events.messages.plan import Role
+from redraft.events.messages.run_state import size_fault, values_fault
 
 if TYPE_CHECKING:
     from redraft.events.rabbit.bus import RabbitBus
@@ -195,11 +198,13 @@ class _Trial:
             case "generator":
                 return Generate(request, history=History())
             case "critic":
-                return CritiqueDraft(request, draft, History())
+                return CritiqueDraft(request, draft, History(), _CRITIQUE)
             case "refiner":
                 return Refine(request, draft, _CRITIQUE)
             case "publisher":
                 return Publish(request, draft)
+            case "step":
+                return RunStep(request, draft, _CRITIQUE, History())
             case _:
                 assert_never(self._role)
 
@@ -243,7 +248,7 @@ class _Trial:
         if wrong:
             return
         try:
-            _check_places(self._admission.message(raw.bus_message), work)
+            _check_content(self._admission.message(raw.bus_message), work)
         except _REFUSED as error:
             yield f"a coordinator refuses it: {error}"
         yield from _mismatches(raw, cast("dict[str, Any]", body), work, message, self._answered)
@@ -265,8 +270,11 @@ def _to_message(work: Work, added: Mapping[str, object]) -> BusMessage:
     return BusMessage(name, body, Origin(new_message_id(), "relay", new_message_id(), run), run)
 
 
-def _check_places(answer: Message, work: Work) -> None:
-    """Raises ContentError where an answer quotes what its draft does not hold, or its edits do not apply."""
+def _check_content(answer: Message, work: Work) -> None:
+    """Raises ContentError where an answer quotes what its draft does not hold, or its edits or values do not apply."""
+    changes = answer.state if isinstance(answer, OutcomeMessage) and not isinstance(answer, Failed) else {}
+    if fault := values_fault(changes) or size_fault(changes):
+        raise ContentError(f"changes the state: {fault}")
     match answer, work:
         case Critiqued(critique=critique), CritiqueDraft(draft=draft):
             names = [each.criterion for each in critique.issues]  # a plan declares them, and there is none here

@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 from redraft.app.record.auditing.audit_page import page_environment
 from redraft.events.messages.scales import read_scale
 from redraft.projections.display import cost_text, quoted, usage_text
+from redraft.projections.run_views.state import side_text
 
 STATIC: Final = {
     "audit.css": ("redraft.app.record", "templates", "text/css; charset=utf-8"),
@@ -91,7 +92,7 @@ def exact(text: str) -> Markup:
 
 _FUNCTIONS: Final[tuple[Callable[..., object], ...]] = (
     *(static_url, release, kept, exact),
-    *(quoted, usage_text, cost_text, read_scale),
+    *(quoted, usage_text, cost_text, read_scale, side_text),
 )
 
 

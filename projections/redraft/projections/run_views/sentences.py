@@ -232,7 +232,17 @@ def _describe_task(event: events.StepRequested) -> str:
             assert_never(event.role)
 
 
+def condition_text(critique: Critique) -> str:
+    """Returns whether a condition of the user's own holds, and why not; empty for the verdict of any other critic."""
+    if critique.scored or list(critique.measures) != [critique.critic]:
+        return ""
+    why = f": {in_one_line(critique.weaknesses[0])}" if critique.weaknesses else ""
+    return {1: "holds", 0: f"does not hold{why}"}.get(critique.measures[critique.critic], "")
+
+
 def _describe_critique(critique: Critique, draft: DraftRef, who: str) -> str:
+    if held := condition_text(critique):
+        return f"of draft {draft.version} the condition {plain(critique.critic, NAME_LENGTH)} {held}"
     found = [
         counted(len(lines), noun)
         for lines, noun in ((critique.errors, "error"), (critique.suggestions, "suggestion"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import TypeAlias
 
 import msgspec
 
@@ -11,7 +12,7 @@ from redraft.events.messages import domain_events as events
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.redaction import ERASED
 from redraft.events.messages.run_state import Value, Values
-from redraft.projections.display import NAME_LENGTH, plain
+from redraft.projections.display import MESSAGE_LENGTH, NAME_LENGTH, plain, value_text
 from redraft.projections.run_views.sentences import asked_of, changes_of, path_of
 
 
@@ -45,12 +46,16 @@ class StateAt(msgspec.Struct, frozen=True, omit_defaults=True):
         return {name: change for change in self.changes for name in change.state}
 
 
+Side: TypeAlias = Value | msgspec.UnsetType
+"""A value in one of two states; UNSET where it is not there."""
+
+
 class ValueDifference(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A value that differs between two states; UNSET where one of them does not have it."""
+    """A value that differs between two states."""
 
     name: str
-    before: Value | msgspec.UnsetType = msgspec.UNSET
-    after: Value | msgspec.UnsetType = msgspec.UNSET
+    before: Side = msgspec.UNSET
+    after: Side = msgspec.UNSET
 
 
 def state_at(stream: Sequence[Recorded], version: int | None = None) -> StateAt:
@@ -99,7 +104,12 @@ def differences(before: Values, after: Values) -> tuple[ValueDifference, ...]:
     return tuple(ValueDifference(name, was, now) for name, was, now in pairs if not _same(was, now))
 
 
-def _same(one: Value | msgspec.UnsetType, other: Value | msgspec.UnsetType) -> bool:
+def side_text(side: Side) -> str:
+    """Returns a value of one of two states as JSON, or that it is not there."""
+    return "(not there)" if side is msgspec.UNSET else value_text(side, MESSAGE_LENGTH)
+
+
+def _same(one: Side, other: Side) -> bool:
     """Returns whether two values are the same JSON: 1 and true are not."""
     if one is msgspec.UNSET or other is msgspec.UNSET:
         return one is other

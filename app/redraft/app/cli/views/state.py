@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,12 +14,10 @@ from redraft.app.record.changes import StateChanges
 from redraft.events.messages.run_state import Value
 from redraft.projections.display import MESSAGE_LENGTH, VALUE_LENGTH, counted, plain, value_text
 from redraft.projections.run_views.diff import diff, fold_unchanged
-from redraft.projections.run_views.state import StateAt, StateChange, ValueDifference
+from redraft.projections.run_views.state import StateAt, StateChange, ValueDifference, side_text
 
 if TYPE_CHECKING:
     from rich.text import Text
-
-NOT_THERE: Final = "(not there)"
 
 
 def print_state(shown: StateAt, *, json: bool) -> None:
@@ -64,15 +62,11 @@ def print_state_changes(changes: StateChanges, *, json: bool) -> None:
 def _difference_lines(each: ValueDifference) -> Iterator[str | Text]:
     name, was, now = plain(each.name), each.before, each.after
     if was is msgspec.UNSET or now is msgspec.UNSET or max(map(len, map(_compact, (was, now)))) <= VALUE_LENGTH:
-        yield f"{name}: {_side(was)} → {_side(now)}"
+        yield f"{name}: {side_text(was)} → {side_text(now)}"
         return
     yield f"{name}:"
     for line in fold_unchanged(diff(_whole(was), _whole(now))):
         yield from change_lines(line)
-
-
-def _side(value: Value | msgspec.UnsetType) -> str:
-    return NOT_THERE if value is msgspec.UNSET else value_text(value, MESSAGE_LENGTH)
 
 
 def _compact(value: Value) -> str:

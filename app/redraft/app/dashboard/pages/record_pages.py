@@ -29,6 +29,7 @@ from redraft.projections.display import quoted
 from redraft.projections.read_models.runs_query import RunFilter, RunLine, find_run
 from redraft.projections.run_views.chart import Chart, chart, kept_draft, scores
 from redraft.projections.run_views.goals import goals
+from redraft.projections.run_views.state import StateAt, ValueDifference, differences, state_at
 
 _EVENTS: Final = 100
 _OF_RUN: Final = 1_000
@@ -113,15 +114,17 @@ class Side(msgspec.Struct, frozen=True):
     chart: Chart
     plan: Draft
     draft: Draft | None
+    state: StateAt
 
 
 class CompareShown(msgspec.Struct, frozen=True):
-    """Two runs side by side, and how their plans and final drafts differ; no sides where none was chosen."""
+    """Two runs side by side, and how their plans, states and final drafts differ; no sides where none was chosen."""
 
     choice: CompareChoice
     sides: Sequence[Side] = ()
     plans: Change | None = None
     drafts: Change | None = None
+    values: Sequence[ValueDifference] = ()
 
 
 @page("/compare")
@@ -146,14 +149,15 @@ async def _side(visit: Visit, text: str) -> Side:
     begun = next((each.data for each in events if isinstance(each.data, RunStarted)), None)
     plan = new_draft(1, print_plan(begun.plan) if begun else "")
     final = drafts.get(kept or max(drafts, default=0))
-    return Side(line, begun.brief.text if begun else "", chart(scores(events), goals(events), kept), plan, final)
+    brief, shown = begun.brief.text if begun else "", chart(scores(events), goals(events), kept)
+    return Side(line, brief, shown, plan, final, state_at(events))
 
 
 def _compared(choice: CompareChoice, a: Side, b: Side) -> CompareShown:
     plans = None if a.plan.text == b.plan.text else change_of(a.plan, b.plan, (), _DIFFERENCE)
     same = a.draft is None or b.draft is None or a.draft.sha256 == b.draft.sha256
     drafts = None if same or a.draft is None or b.draft is None else change_of(a.draft, b.draft, (), _DIFFERENCE)
-    return CompareShown(choice, (a, b), plans, drafts)
+    return CompareShown(choice, (a, b), plans, drafts, differences(a.state.state, b.state.state))
 
 
 class SearchChoice(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -25,13 +25,11 @@ from redraft.events.messages.codec import decode_message
 from redraft.events.messages.commands import (
     ANSWERS,
     MESSAGE_NAMES,
+    OUTCOMES,
+    ROLES,
     ConfirmStep,
-    Critiqued,
     Failed,
-    Generated,
     OutcomeMessage,
-    Published,
-    Refined,
 )
 from redraft.events.messages.envelope import Origin
 from redraft.events.messages.plan import Role
@@ -41,12 +39,7 @@ from redraft.projections.read_models.runs_query import find_run
 
 LeaseId = Annotated[str, PathParameter(description="The lease's id, as it was given with the request.")]
 
-_OUTCOMES: Final[Mapping[Role, type[OutcomeMessage]]] = {
-    "generator": Generated,
-    "critic": Critiqued,
-    "refiner": Refined,
-    "publisher": Published,
-}
+_OUTCOMES: Final[Mapping[Role, type[OutcomeMessage]]] = {ROLES[asked]: made for asked, made in OUTCOMES.items()}
 
 
 NONE_CAME: Final = {204: "No request came within the wait."}

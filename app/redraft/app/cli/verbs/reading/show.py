@@ -192,7 +192,7 @@ def diff(
 
         print_state_changes(ask(store, lambda log: _compare_states(log, run, a, b)), json=json)
         return
-    changes = compare_drafts(ask(store, lambda log: events_of(log, run)), _draft_number(a), _draft_number(b))
+    changes = compare_drafts(ask(store, lambda log: events_of(log, run)), _draft_number("A", a), _draft_number("B", b))
     if json:
         print_json(changes)
         return
@@ -207,9 +207,10 @@ def diff(
             out().print(shown, soft_wrap=True)
 
 
-def _draft_number(text: str) -> int:
+def _draft_number(name: str, text: str) -> int:
     if not (text.isdecimal() and len(text) < DIGITS):
-        raise InputError(f"{text!r} is not the number of a draft; name two, such as redraft diff last 1 3, or --state")
+        remedy = "name two drafts by their numbers, such as redraft diff last 1 3, or give --state"
+        raise InputError(f"invalid value for '{name}': {text!r} is not the number of a draft; {remedy}")
     return int(text)
 
 
