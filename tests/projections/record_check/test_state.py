@@ -9,18 +9,20 @@ from msgspec.structs import replace
 from tests.projections.record_check.told import LATER, Told
 
 from redraft.events.messages.conditions import Condition, score, state, tokens
-from redraft.events.messages.content import Critique, new_draft
+from redraft.events.messages.content import Brief, Critique, new_draft
 from redraft.events.messages.domain_events import (
     ApprovalRequested,
     CriticSkipped,
     DraftCritiqued,
     DraftEdited,
     DraftGenerated,
+    EventRef,
     RunEnded,
     StateChanged,
     StepRequested,
 )
 from redraft.events.messages.plan import Approve, Node, Parallel, Plan, Repeat, StateField, StateSpec, Step
+from redraft.events.messages.reuse import verdict_key
 from redraft.events.messages.run_state import Value, Values
 
 RESEARCH: Final = Step("step", "research", "research")
@@ -397,6 +399,52 @@ def test_a_persons_change_where_no_fork_begins_is_found() -> None:
     change = StateChanged("", 1, {"passed": True}, by="ann")
     assert begun(PASSED, TESTS, IMPROVE).add(change).findings() == [("state", 5)]
     assert fork(change, change).findings() == [("state", 8)]
+
+
+# --- verdicts that are taken again
+
+AGAIN: Final = replace(JUDGE, reuse="run")
+
+
+def taken(*, first: Values, second: Values, known: Values, passed: bool = True) -> Told:
+    """A verdict with these changes, taken again with those for the same text; its key is that of what is `known`."""
+    told = begun(score >= 2, AGAIN, TESTS, IMPROVE, passed=True)
+
+    def ask(path: str, values: Values, reused: EventRef | None) -> None:
+        assert told.draft is not None
+        key = verdict_key(AGAIN, 0, Brief("a brief", state={"passed": True}), told.draft, "text/plain", (), values)
+        told.ask(AGAIN, path, verdict_key=key, reused=reused)
+
+    def answer(path: str, state: Values, reused: EventRef | None) -> None:
+        assert told.draft is not None
+        said = Critique(0.5, critic="judge")
+        told.add(DraftCritiqued(path, 1, told.draft, said, reused=reused, state=state))
+        told.said, told.score = (len(told.events),), 0.5
+
+    ask("L[1]/judge", {"passed": True}, None)
+    answer("L[1]/judge", first, None)
+    told.free(TESTS, "L[1]/tests", passed=passed).write(IMPROVE, "L[1]/improve", "a").iteration("L", 2)
+    again = EventRef("r", 6)
+    ask("L[2]/judge", known, again)
+    answer("L[2]/judge", second, again)
+    return told
+
+
+def test_a_verdict_is_taken_again_where_the_state_is_the_same() -> None:
+    assert taken(first={}, second={}, known={"passed": True}).findings() == []
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_verdict_on_another_state_is_not_taken_again(known: bool) -> None:
+    assert taken(first={}, second={}, known={"passed": known}, passed=False).findings() == [("reuse", 12)]
+
+
+def test_a_verdict_that_is_taken_again_changes_nothing() -> None:
+    assert taken(first={}, second={"passed": True}, known={"passed": True}).findings() == [("state", 13)]
+
+
+def test_a_verdict_with_changes_is_not_taken_again() -> None:
+    assert taken(first={"passed": True}, second={}, known={"passed": True}).findings() == [("reuse", 12)]
 
 
 # --- conditions of one's own
