@@ -272,9 +272,9 @@ def _to_message(work: Work, added: Mapping[str, object]) -> BusMessage:
 
 def _check_content(answer: Message, work: Work) -> None:
     """Raises ContentError where an answer quotes what its draft does not hold, or its edits or values do not apply."""
-    if isinstance(answer, OutcomeMessage) and not isinstance(answer, Failed):
-        if fault := values_fault(answer.state) or size_fault(answer.state):
-            raise ContentError(f"changes the state: {fault}")
+    changes = answer.state if isinstance(answer, OutcomeMessage) and not isinstance(answer, Failed) else {}
+    if fault := values_fault(changes) or size_fault(changes):
+        raise ContentError(f"changes the state: {fault}")
     match answer, work:
         case Critiqued(critique=critique), CritiqueDraft(draft=draft):
             names = [each.criterion for each in critique.issues]  # a plan declares them, and there is none here
