@@ -36,6 +36,9 @@ LAST = {
     "patches.py": "saved: 5,343 tokens, 97% of what it writes",
     "strategos.py": "-- all-tests-passing: accepted, 4 critiques: the condition holds: all_tests_passing 1 >= 1",
     "follow.py": "event 20: accepted: the condition holds: score 1.00 >= 0.9",
+    "strategos_state.py": "-- all-tests-passing: accepted, 3 iterations: the condition holds: state.all_tests_passing",
+    "adk_state.py": "-- escalating: accepted, 4 iterations: the condition holds: state.done",
+    "patterns.py": "-- stepwise-correction: accepted, 2 iterations: the critic approved the draft",
 }
 """What an example says last, of those that have no test of their own."""
 
@@ -79,6 +82,36 @@ def test_the_loops_of_strategos_end_by_quality_change_confidence_and_tests(tmp_p
         "-- improvement-delta: accepted, 4 critiques: the condition holds: change(quality) 0 < 0.01",
         f"-- confidence-threshold: accepted, 4 critiques: the condition holds: {SURE}",
     ]
+
+
+def test_the_loops_of_strategos_end_by_the_state_of_their_workflows(tmp_path: Path):
+    said = run(tmp_path, ROOT / "examples" / "strategos_state.py").strip().splitlines()
+    assert [line for line in said if line.startswith("-- ")][:-1] == [
+        "-- iterative-refinement: accepted, 4 iterations: the condition holds: state.quality_score 1.0 >= 0.9",
+        "-- improvement-delta: accepted, 4 iterations: the condition holds: state.improvement_delta 0.0 < 0.01",
+        "-- errors-fixed: accepted, 3 iterations: the condition holds: not state.errors",
+        "-- query-runs: accepted, 4 iterations: the condition holds: not state.sql_error",
+    ]
+    assert "    select place, max(height) from tide" in said
+    assert said[-2] == "        return year % 4 == 0 and year % 100 != 0 or year % 400 == 0"
+
+
+def test_the_loop_agent_of_adk_ends_by_its_tool_or_by_the_state_of_its_session(tmp_path: Path):
+    said = run(tmp_path, ROOT / "examples" / "adk_state.py").strip().splitlines()
+    left = "-- refinement-loop: accepted, 3 iterations: the refiner left, and nothing stands against its draft"
+    assert said[:2] == ["There was a cat. His name is Tom. Tom wants the moon.", left]
+    assert said[2] == said[0]
+
+
+def test_patterns_mend_a_trace_of_reasoning_a_draft_by_a_plan_and_one_step_alone(tmp_path: Path):
+    said = run(tmp_path, ROOT / "examples" / "patterns.py").strip().splitlines()
+    assert said[:4] == [
+        "He has 24 apples.",
+        "-- reflection: accepted, 3 iterations: the condition holds: not state.flaws",
+        "Why tides exist: The moon pulls at the sea. Twice a day the water rises. The sun helps it.",
+        "-- planned-revision: accepted, 3 iterations: the condition holds: score 1.00 >= 0.9",
+    ]
+    assert said[4] == "First 17 - 5 = 12. Then 2 * 6 = 12. So 12 + 12 = 24.", "no other step was touched"
 
 
 def test_the_report_of_flyte_is_written_to_a_file(tmp_path: Path):

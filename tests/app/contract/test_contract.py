@@ -71,7 +71,7 @@ def bounded(value: Any, field: str = "") -> Any:
 
 
 def golden() -> Iterator[Recorded]:
-    streams = ("v1/every-event.jsonl", "v7/late.jsonl")
+    streams = ("v1/every-event.jsonl", "v7/late.jsonl", "v8/state.jsonl")
     lines = [line for name in streams for line in (ROOT / "tests/golden" / name).read_text().splitlines()]
     for position, line in enumerate(lines, 1):
         kept = json.loads(line)
@@ -223,6 +223,19 @@ async def test_queues_have_the_arguments_and_bindings_that_the_contract_states(k
                 )
                 await made.bind(await channel.get_exchange(exchange), key)
     assert {"x-dead-letter-exchange", "x-overflow"} <= set(stated["work"]["bindings"]["amqp"]["queue"]["x-arguments"])
+
+
+def test_the_contract_says_what_a_free_step_is_given_and_answers() -> None:
+    assert DOCUMENT["x-limits"]["stateBytes"] == 256 * 1024
+    schemas = DOCUMENT["components"]["schemas"]
+    assert "state" in schemas["Request"]["properties"]
+    assert {"draft", "critique", "history"}.isdisjoint(schemas["RunStep"]["required"])
+    values = {"list": [1, {"deep": None}], "text": "x", "share": 0.5, "yes": True}
+    whole = {"run": "r", "path": "research", "attempt": 1, "state": values}
+    assert not faults("outcome.completed.v1", "payload", whole)
+    assert faults("outcome.completed.v1", "payload", whole | {"state": [values]})
+    assert not faults("outcome.critiqued.v1", "payload", {**OUTCOME, "critique": {"score": 1}, "state": values})
+    assert "step" in DOCUMENT["channels"]["work"]["parameters"]["role"]["enum"]
 
 
 def test_the_contract_says_which_outcome_answers_which_command() -> None:

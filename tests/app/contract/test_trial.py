@@ -59,6 +59,37 @@ def test_our_own_worker_fits(there: Deployment) -> None:
         assert all(line.startswith("ok     ") for line in said.out.splitlines())
 
 
+STEPS = """
+from redraft.actors import WithState, condition, critic, step
+
+@step(writes=["words"], isolation="process")
+def count(draft, critique, history, context):
+    return {"words": len(draft.text.split()), "said": critique.score} if "said" in context.state else {"words": 7}
+
+@condition(isolation="process")
+def long_enough(facts):
+    return facts.score >= 0.5 and len(facts.draft.text) > 1000 or f"{facts.draft.text!r} is short"
+
+@critic
+def judge(draft):
+    return WithState("say more", {"judged": draft.version})
+"""
+
+
+def test_our_own_worker_serves_free_steps_and_conditions(there: Deployment) -> None:
+    (there.folder / "steps.py").write_text(STEPS)
+    there.start("worker", "worker", "steps.py:count", "steps.py:long_enough", "steps.py:judge")
+    for actor, outcome in {
+        "step.count": "completed",
+        "critic.long_enough": "critiqued",
+        "critic.judge": "critiqued",
+    }.items():
+        code, found = tried(there, actor)
+        assert code == 0, found
+        answers = [each["answer"] for each in found]
+        assert answers == [*[f"outcome.{outcome}.v1"] * 2, "step.confirm.v1", f"outcome.{outcome}.v1"]
+
+
 class Stranger:
     """An actor that sends what `answer` makes of a command: bodies, each with its headers and other properties.
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from redraft.actors.workflow.actor import source_version
-from redraft.app import ActorError, Settings, Workflow, refine, score
+from redraft.app import ActorError, Settings, Workflow, refine, score, state
 from redraft.app.integrations.callables import (
     callable_critic,
     callable_generator,
     callable_publisher,
     callable_refiner,
+    callable_step,
 )
 
 
@@ -41,6 +42,22 @@ async def test_builtins_partials_and_coroutines_are_actors(tmp_path: Path) -> No
     assert (result.outcome, result.text, kept) == ("accepted", "a text more more", ["a text more more"])
     assert judge.version == source_version(share_of_words)
     assert [each.location for each in result.publications] == ["keep"]
+
+
+async def test_a_callable_is_a_free_step_that_is_given_the_state(tmp_path: Path) -> None:
+    def count(state: dict[str, int]) -> dict[str, int]:
+        return {"tries": state.get("tries", 0) + 1}
+
+    workflow = (
+        Workflow("plain")
+        .start_with(callable_generator(str.strip, name="strip"))
+        .repeat_until(
+            state.tries >= 3, max_iterations=5, name="L", body=[callable_step(count), callable_refiner(lengthen)]
+        )
+    )
+    result = await refine(workflow, "a text", settings=Settings(store=f"sqlite:///{tmp_path / 'store.db'}"))
+    assert (result.outcome, result.text) == ("accepted", "a text more more")
+    assert callable_step(count).version == source_version(count)
 
 
 async def test_a_refiner_is_told_what_was_said(tmp_path: Path) -> None:

@@ -13,8 +13,14 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from redraft.app import Settings, Workflow, critic, generator, open_readonly, refine, refiner, score
-from redraft.app.integrations.langgraph import runnable_critic, runnable_generator, runnable_refiner, workflow_node
+from redraft.app import Context, Settings, Workflow, critic, generator, open_readonly, refine, refiner, score
+from redraft.app.integrations.langgraph import (
+    runnable_critic,
+    runnable_generator,
+    runnable_refiner,
+    runnable_step,
+    workflow_node,
+)
 from redraft.app.integrations.material import Material
 from redraft.events.messages.content import Brief
 from redraft.projections.read_models.runs_query import list_runs
@@ -45,6 +51,31 @@ def talk(answers: GenericFakeChatModel, seen: list[str]) -> Any:
     graph.add_edge(START, "speak")
     graph.add_edge("speak", END)
     return graph.compile(checkpointer=InMemorySaver())
+
+
+class Research(TypedDict, total=False):
+    topic: str
+    sources: list[str]
+
+
+async def test_a_graph_is_a_free_step_that_changes_values_of_its_state(settings: Settings) -> None:
+    def search(given: Research) -> Research:
+        return {"sources": [f"{given['topic']}.org"]}
+
+    graph = StateGraph(Research)
+    graph.add_node("search", search)
+    graph.add_edge(START, "search")
+    graph.add_edge("search", END)
+    research = runnable_step(graph.compile(), "research", writes=["sources"])  # it puts out the topic too
+
+    @generator
+    def write(context: Context) -> str:
+        return f"Tides, by {context.state.sources[0]}"
+
+    done = await refine(
+        Workflow("graph", state={"topic": "tides"}).start_with(research, write), "Tides", settings=settings
+    )
+    assert done.text == "Tides, by tides.org"
 
 
 async def test_graphs_and_chains_are_actors(settings: Settings) -> None:

@@ -14,8 +14,20 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
-from redraft.app import Condition, Result, Settings, Workflow, critic, generator, open_readonly, refine, refiner, score
-from redraft.app.integrations.pydantic_ai import agent_critic, agent_generator, agent_refiner, workflow_tool
+from redraft.app import (
+    Condition,
+    Context,
+    Result,
+    Settings,
+    Workflow,
+    critic,
+    generator,
+    open_readonly,
+    refine,
+    refiner,
+    score,
+)
+from redraft.app.integrations.pydantic_ai import agent_critic, agent_generator, agent_refiner, agent_step, workflow_tool
 from redraft.events.messages.domain_events import StepFailed
 
 pytestmark = pytest.mark.check
@@ -62,6 +74,25 @@ def improving(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 def loop(*actors: object, until: Condition = score >= 0.8) -> Workflow:
     write, judge, improve = actors
     return Workflow("loop").start_with(write).repeat_until(until, max_iterations=3, name="Loop", body=[judge, improve])  # type: ignore[arg-type]
+
+
+class Facts(BaseModel):
+    sources: list[str]
+
+
+async def test_an_agent_is_a_free_step_whose_output_changes_the_state(settings: Settings) -> None:
+    def researching(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        assert '{"audience":"children"}' in asked(messages)
+        (tool,) = info.output_tools
+        return ModelResponse([ToolCallPart(tool.name, {"sources": ["tides.org"]})])
+
+    @generator
+    def write(context: Context) -> str:
+        return f"For {context.state.audience}, by {context.state.sources[0]}"
+
+    research = agent_step(Agent(FunctionModel(researching), output_type=Facts, name="research"), writes=["sources"])
+    workflow = Workflow("agents", state={"audience": "children"}).start_with(research, write)
+    assert (await refine(workflow, "Tides", settings=settings)).text == "For children, by tides.org"
 
 
 async def test_agents_generate_judge_and_refine(settings: Settings) -> None:

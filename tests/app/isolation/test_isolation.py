@@ -26,15 +26,28 @@ from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import INBOX, BusMessage, work_queue
 from redraft.events.errors import ActorError
 from redraft.events.messages.codec import encode_message
-from redraft.events.messages.commands import Critiqued, CritiqueDraft, Failed, Message, OutcomeMessage, Request
+from redraft.events.messages.commands import (
+    Completed,
+    Critiqued,
+    CritiqueDraft,
+    Failed,
+    Message,
+    OutcomeMessage,
+    Request,
+    RunStep,
+    Work,
+)
 from redraft.events.messages.content import Brief, Critique, new_draft
 from redraft.events.messages.envelope import Origin
+from redraft.events.messages.run_state import Values
 from redraft.events.messages.usage import Usage
 
 ACTORS = """
 import asyncio, ctypes, os, time
 from pathlib import Path
-from redraft.actors import Critique, Workflow, critic, generator, publisher, refiner, score, step, Retry
+from redraft.actors import (
+    Critique, Workflow, WithState, condition, critic, generator, publisher, refiner, score, step, Retry
+)
 
 HERE = Path(__file__).parent
 
@@ -75,6 +88,18 @@ async def metered(draft, context):
     with context.metered(lambda: Usage(7)):
         await asyncio.sleep(100)
 
+@step(isolation="process")
+def research(draft, context):
+    return {"pid": os.getpid(), "known": context.state, "nested": {"list": [1, None, {"deep": True}]}}
+
+@condition(isolation="process")
+def good_enough(facts):
+    return facts.score >= 0.8 or f"{facts.score} with {dict(facts.state)} in {os.getpid()}"
+
+@critic(isolation="process")
+def teller(draft, context):
+    return WithState("more", {"heard": [*context.state.heard, draft.text]})
+
 @generator
 def write(brief): return brief.text
 
@@ -107,6 +132,38 @@ def asked(text: str, timeout: float = 20.0, sent: int = 1) -> CritiqueDraft:
     others = {"outputs": (new_draft(2, "earlier"),), "beside": (new_draft(3, "beside"),)}
     request = Request("r/p#2", "r", "p", "judge", 2, timeout, Brief("the brief"), {"k": [1, "x"]}, **others, sent=sent)
     return CritiqueDraft(request, new_draft(1, text))
+
+
+STATE: Values = {"heard": ["a"], "tests": {"pass": False, "of": 3}, "share": 0.5, "none": None}
+
+
+async def worked(isolation: Isolation, doer: Actor, work: Work) -> OutcomeMessage:
+    over = asyncio.Event()
+    call = isolation.begin(doer, work, over.set, False)
+    await asyncio.wait_for(over.wait(), DEADLINE)
+    return call.outcome()
+
+
+async def test_a_free_step_a_condition_and_changes_beside_a_result_are_carried_out_in_a_process(folder: Path) -> None:
+    """Values travel there and back as JSON."""
+    names = ("research", "good_enough", "teller")
+    research, good_enough, teller = (actor(folder, name) for name in names)
+    request = replace(asked("b").request, state=STATE)
+    draft = new_draft(1, "b")
+    async with open_isolation([research, good_enough, teller]) as isolation:
+        done = await worked(isolation, research, RunStep(request))
+        verdict = await worked(isolation, good_enough, CritiqueDraft(request, draft, None, Critique(0.5)))
+        told = await worked(isolation, teller, CritiqueDraft(request, draft))
+    assert isinstance(done, Completed), done
+    assert done.state.pop("pid") != os.getpid()
+    assert done.state == {"known": STATE, "nested": {"list": [1, None, {"deep": True}]}}
+    assert isinstance(verdict, Critiqued), verdict
+    assert verdict.critique.measures == {"good_enough": 0}
+    (why,) = verdict.critique.weaknesses
+    assert why.startswith(f"0.5 with {STATE} in ")
+    assert not why.endswith(f" {os.getpid()}")
+    assert isinstance(told, Critiqued), told
+    assert (told.critique.suggestions, told.state) == (("more",), {"heard": ["a", "b"]})
 
 
 async def judged(

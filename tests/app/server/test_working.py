@@ -356,6 +356,69 @@ def working(home: Path, server: Served, token: str) -> Iterator[Forked]:
         process.wait(30)
 
 
+COUNTED = """
+name: counted
+state: {counted: 0}
+steps:
+  - generate: {actor: source}
+  - repeat:
+      until: state.words >= 2
+      max_iterations: 3
+      body:
+        - step: {actor: count_words, writes: [words, counted]}
+        - refine: {actor: improve}
+"""
+IMPROVE = "from redraft.actors import refiner\n\n@refiner\ndef improve(draft): return draft.text + ' more'\n"
+COUNTER = "step.count_words"
+
+
+def completed(lease: dict[str, Any], **values: object) -> dict[str, Any]:
+    request = lease["command"]["data"]["request"]
+    data = {name: request[name] for name in ("run", "path", "attempt")} | {"state": values}
+    return {"specversion": "1.0", "type": "outcome.completed.v1", "data": data}
+
+
+def test_a_free_step_is_leased_and_answered_with_the_values_that_it_changes(home: Path) -> None:
+    (home / "counted.yaml").write_text(COUNTED)
+    (home / "improve.py").write_text(IMPROVE)
+    with served(home, "counted.yaml", "--actors", "improve.py", "--elsewhere", COUNTER) as server:
+        run = begun(server, "Tides", workflow="counted")
+        lease = leased(server, COUNTER)
+        data = lease["command"]["data"]
+        assert (lease["command"]["type"], data["draft"]["text"]) == ("step.run.v1", "Tides")
+        assert data["request"]["state"] == {"counted": 0}
+        wrong = answer(server, lease, completed(lease) | {"type": "outcome.critiqued.v1"})
+        assert wrong.status_code == 422
+        refused = answer(server, lease, completed(lease) | {"type": "outcome.published.v1"})
+        assert refused.status_code == 422
+        assert answer(server, lease, completed(lease, words=1, counted=1)).json()["in_time"]
+        again = leased(server, COUNTER)
+        assert again["command"]["data"]["request"]["state"] == {"counted": 1, "words": 1}
+        assert answer(server, again, completed(again, words=2, counted=2)).json()["in_time"]
+        assert ended(server, run)["outcome"] == "accepted"
+    changed = [each for each in events(run) if each["name"] == "state.changed.v1"]
+    assert [each["data"]["state"] for each in changed] == [{"words": 1, "counted": 1}, {"words": 2, "counted": 2}]
+    assert changed[0]["actor"] == "step count_words (not authenticated)"
+
+
+@pytest.mark.check
+def test_the_free_step_in_javascript_that_the_page_shows_works_by_http(home: Path) -> None:
+    page = (ROOT / "docs/other-languages.md").read_text()
+    (home / "step.mjs").write_text(page.partition('```js title="step.mjs"\n')[2].partition("```")[0])
+    (home / "counted.yaml").write_text(COUNTED)
+    (home / "improve.py").write_text(IMPROVE)
+    with served(home, "counted.yaml", "--actors", "improve.py", "--elsewhere", COUNTER) as server:
+        own = {**os.environ, "REDRAFT_SERVER_URL": server.url}
+        with subprocess.Popen(["node", "step.mjs"], cwd=home, env=own) as process:
+            try:
+                run = begun(server, "Tides", workflow="counted")
+                assert ended(server, run)["outcome"] == "accepted"
+            finally:
+                process.kill()
+    changed = [each["data"]["state"] for each in events(run) if each["name"] == "state.changed.v1"]
+    assert changed == [{"words": 1, "counted": 1}, {"words": 2, "counted": 2}]
+
+
 @pytest.mark.check
 def test_the_critic_in_javascript_that_the_page_shows_works_by_http(home: Path) -> None:
     page = (ROOT / "docs/other-languages.md").read_text()

@@ -359,7 +359,7 @@ def test_kubernetes_has_a_deployment_and_a_scaler_for_each_role(objects: list[di
     deployments, scalers = of_kind(objects, "Deployment"), of_kind(objects, "ScaledObject")
     assert set(deployments) == {"coordinator", *(f"worker-{role}" for role in ROLES)}
     assert deployments["coordinator"]["spec"]["replicas"] == 2
-    files = (f"{ROOT}/examples/article.py:article", f"{ROOT}/examples/strategos_state.py:code")
+    files = (f"{ROOT}/examples/article.py:article", f"{ROOT}/examples/strategos_state.py:design")
     actors = {step.role: step.actor for file in reversed(files) for _, step in steps_in(read_source(file).plan.steps)}
     plain = of_kind(kustomized("deploy/kubernetes"), "Deployment")
     assert set(plain) == {"coordinator", *(f"worker-{role}" for role in ALWAYS)}

@@ -12,7 +12,7 @@ from redraft.actors.workflow.roles import critic, refiner
 from redraft.app.workflows.actor_registry import SHIPPED, build_actor_registry
 from redraft.app.workflows.publish_targets import ActorEnvironment, check_out, publish_to, refuse_folder
 from redraft.app.workflows.sources import override, own_actors, read_source
-from redraft.events.errors import InputError, PlanError
+from redraft.events.errors import ActorError, InputError, PlanError
 from redraft.events.messages.conditions import score
 from redraft.events.messages.plan import Plan, Repeat, Step
 
@@ -189,6 +189,35 @@ def test_a_plan_in_yaml_with_actors_from_a_file(plan_file: Path, article: Path, 
         ("refiner", "command"),
         ("publisher", "file"),
     ]
+
+
+def test_a_critic_in_the_place_of_a_condition_is_told_before_anything_begins(tmp_path: Path):
+    path = tmp_path / "c.py"
+    path.write_text(
+        "from redraft.actors import condition, critic, generator, step\n"
+        "@generator\ndef write(brief): ...\n"
+        "@critic\ndef judge(draft): ...\n"
+        "@condition\ndef good(facts): ...\n"
+        "@step\ndef research(): ...\n"
+    )
+    plan = tmp_path / "c.yaml"
+    body = "name: c\nsteps:\n  - step: {actor: research}\n  - generate: {actor: write}\n  - condition: {actor: %s}\n"
+    plan.write_text(body % "good")
+    found = read_source(str(plan), actors=str(path))
+    actors = build_actor_registry(found.plan, found.actors, environment(tmp_path))
+    assert [(each.role, each.name) for each in actors] == [
+        ("step", "research"),
+        ("generator", "write"),
+        ("critic", "good"),
+    ]
+    plan.write_text(body % "judge")
+    found = read_source(str(plan), actors=str(path))
+    with pytest.raises(ActorError, match="judge: judge is a critic and no condition; decorate it with @condition, or"):
+        build_actor_registry(found.plan, found.actors, environment(tmp_path))
+    plan.write_text((body % "good").replace("research", "judge"))
+    found = read_source(str(plan), actors=str(path))
+    with pytest.raises(ActorError, match="judge is a critic, and the plan wants a step of this name"):
+        build_actor_registry(found.plan, found.actors, environment(tmp_path))
 
 
 def test_a_plan_with_a_typo_names_its_line(plan_file: Path):

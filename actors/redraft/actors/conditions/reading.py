@@ -71,8 +71,8 @@ def _scales(name: str, critics: Sequence[Step]) -> Iterator[Scale | None]:
     if own == CONFIDENCE:
         yield from (None for _ in those)
     elif own == SCORE:
-        judging = [step for step in those if not step.gate] or those
-        yield from (step.scale for step in judging)
+        judging = [step for step in those if not step.condition] or those
+        yield from (step.scale for step in [step for step in judging if not step.gate] or judging)
     elif own == LOWEST:
         yield from (scale_of(each, step) for step, each in lowest_of(those))
     else:

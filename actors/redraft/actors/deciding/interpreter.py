@@ -299,7 +299,8 @@ def _facts_without_critics(state: RunState, top: Frame, now: datetime) -> Facts 
         return None
     elapsed, used = (now - state.started).total_seconds(), state.usage
     outputs, values = len(finished_drafts(state, top)), visible_values(state, top)
-    said = Judgement(0.0, 0, None, (), scored=False)
+    approved = None if state.current is None else _approval_of(state, top, state.current, None)
+    said = Judgement(0.0, 0, approved, (), scored=False)
     return Facts(said, "", outputs, elapsed, used.tokens, used.cost, (), (), rules=state.rules, values=values)
 
 

@@ -1,38 +1,43 @@
 """The answers of a recorded run, to be given again to the same requests.
 
 A request gets the answer recorded at its path and attempt if it has the same draft, critiques and finished drafts, by
-their texts. At another path, as in another iteration, it gets that of the same step of the plan to the same texts: a
-critic's verdict on a draft holds however often it is requested, and each draft is given once. A request that was never
-made in the record has no answer.
+their texts, and the run the same state. At another path, as in another iteration, it gets that of the same step of the
+plan to the same texts and state: a critic's verdict on a draft, or what a free step changes, holds however often it is
+requested, and each draft is given once. A request that was never made in the record has no answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from hashlib import sha256
 from typing import TypeAlias
 
 import msgspec
 
+from redraft.actors.deciding.run_values import Changing, first_values
 from redraft.actors.deciding.state import OpenStep
 from redraft.actors.plans.paths import step_key
-from redraft.events.messages.commands import Critiqued, Failed, Generated, OutcomeMessage, Published, Refined
+from redraft.events.messages.commands import Completed, Critiqued, Failed, Generated, OutcomeMessage, Published, Refined
 from redraft.events.messages.content import Critique, Receipt
 from redraft.events.messages.domain_events import (
     DraftCritiqued,
     DraftGenerated,
     DraftPublished,
     DraftRefined,
+    RunStarted,
+    StateChanged,
     StepAnswered,
     StepFailed,
     StepRequested,
 )
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.run_state import Values
 
-Inputs: TypeAlias = tuple[str, str, tuple[Critique, ...], tuple[str, ...]]
+Inputs: TypeAlias = tuple[str, str, tuple[Critique, ...], tuple[str, ...], str]
 """The properties that make two requests the same.
 
-They are the step of the plan with its chosen arm, and the texts of draft, critiques and finished drafts.
+They are the step of the plan with its chosen arm, the texts of draft, critiques and finished drafts, and the state.
 """
 
 
@@ -56,38 +61,48 @@ class RecordedAnswers:
         requests: dict[tuple[str, int], Recorded] = {}
         failures: dict[tuple[str, int], Recorded] = {}
         critiques: dict[int, Critique] = {}
+        asked: dict[tuple[str, int], Inputs] = {}
+        values: Values = {}
         for event in events:
             data = event.data
             if isinstance(data, StepRequested):
                 requests[data.path, data.attempt] = event
-                self._requested.add((data.path, inputs(data, critiques)))
+                same = asked[data.path, data.attempt] = inputs(data, critiques, values)
+                self._requested.add((data.path, same))
                 if (failed := failures.get((data.path, data.attempt - 1))) is not None:
                     self._waits[data.path, data.attempt - 1] = event.time - failed.time
             elif isinstance(data, StepAnswered):
-                self._add(event, data, requests.get((data.path, data.attempt)), critiques)
+                self._add(event, data, requests.get((data.path, data.attempt)), asked)
             if isinstance(data, StepFailed):
                 failures[data.path, data.attempt] = event
             if isinstance(data, DraftCritiqued):
                 critiques[event.version] = data.critique
+            if isinstance(data, RunStarted):
+                values = first_values(data.plan, data.brief)
+            elif isinstance(data, Changing) and data.state:
+                values = {**values, **data.state}
 
     def _add(
-        self, event: Recorded, outcome: StepAnswered, request: Recorded | None, critiques: Mapping[int, Critique]
+        self,
+        event: Recorded,
+        outcome: StepAnswered,
+        request: Recorded | None,
+        asked: Mapping[tuple[str, int], Inputs],
     ) -> None:
-        if request is None or not isinstance(request.data, StepRequested):
+        if request is None:
             return
-        same = inputs(request.data, critiques)
+        same = asked[outcome.path, outcome.attempt]
         answer = Answer(outcome.path, outcome, event.time - request.time, event.version)
         self._exact[outcome.path, outcome.attempt, same] = answer
-        if isinstance(outcome, DraftCritiqued | DraftRefined):
+        if isinstance(outcome, DraftCritiqued | DraftRefined | StateChanged):
             self._alike.setdefault(same, []).append(answer)
 
-    def find(self, step: OpenStep, critiques: Mapping[int, Critique]) -> Answer | None:
-        """Returns the answer to this request; `critiques` by their versions in its own stream.
+    def find(self, step: OpenStep, same: Inputs) -> Answer | None:
+        """Returns the answer to the request of a step, by its inputs.
 
         Publishing decides nothing: if it was not requested in the record, it is taken to succeed at once.
         """
         request = step.request
-        same = inputs(request, critiques)
         if (exact := self._exact.get((request.path, request.attempt, same))) is not None:
             return exact
         if (request.path, same) in self._requested:
@@ -101,22 +116,23 @@ class RecordedAnswers:
         """Returns how long after this failed attempt the next one was requested; None when it was not."""
         return self._waits.get((answer.path, answer.outcome.attempt))
 
-    def use(self, step: OpenStep, answer: Answer, critiques: Mapping[int, Critique]) -> None:
+    def use(self, answer: Answer, same: Inputs) -> None:
         """Removes a draft that is given now."""
         outcome = answer.outcome
         if isinstance(outcome, DraftRefined):
-            same = inputs(step.request, critiques)
             self._exact.pop((outcome.path, outcome.attempt, same), None)
             self._alike[same].remove(answer)
 
 
-def inputs(request: StepRequested, critiques: Mapping[int, Critique]) -> Inputs:
+def inputs(request: StepRequested, critiques: Mapping[int, Critique], values: Values) -> Inputs:
+    """Returns the inputs of a request: `critiques` are by their versions in its stream, `values` those of its state."""
     key = step_key(request.path)
     return (
         key if request.choice is None else f"{key} {request.choice.arm}",
         request.draft.sha256 if request.draft else "",
         tuple(critiques[version] for version in request.critiques if version in critiques),
         tuple(ref.sha256 for ref in request.outputs),
+        sha256(msgspec.json.encode(values, order="sorted")).hexdigest() if values else "",
     )
 
 
@@ -124,14 +140,16 @@ def as_message(run: str, step: OpenStep, answer: Answer) -> OutcomeMessage | Non
     """Returns the recorded answer as a worker's message in answer to this request."""
     path, attempt, draft = step.request.path, step.attempt, step.draft
     match answer.outcome:
-        case DraftGenerated(draft=made, usage=usage):
-            return Generated(run, path, attempt, made.text, made.media_type, usage)
-        case DraftRefined(draft=made, changes=changes, exit=leaving, usage=usage):
-            return Refined(run, path, attempt, made.text, changes, leaving, usage)
-        case DraftCritiqued(critique=critique, usage=usage) if draft is not None:
-            return Critiqued(run, path, attempt, draft, critique, usage)
-        case DraftPublished(receipt=receipt, usage=usage) if draft is not None:
-            return Published(run, path, attempt, draft, receipt, usage)
+        case DraftGenerated(draft=made, usage=usage, state=values):
+            return Generated(run, path, attempt, made.text, made.media_type, usage, values)
+        case DraftRefined(draft=made, changes=changes, exit=leaving, usage=usage, state=values):
+            return Refined(run, path, attempt, made.text, changes, leaving, usage, state=values)
+        case DraftCritiqued(critique=critique, usage=usage, state=values) if draft is not None:
+            return Critiqued(run, path, attempt, draft, critique, usage, values)
+        case DraftPublished(receipt=receipt, usage=usage, state=values) if draft is not None:
+            return Published(run, path, attempt, draft, receipt, usage, values)
+        case StateChanged(state=values, usage=usage):
+            return Completed(run, path, attempt, values, usage)
         case StepFailed(kind=kind, message=said, retry_at=again, usage=usage):
             return Failed(run, path, attempt, kind, said, again is not None, usage)
         case _:

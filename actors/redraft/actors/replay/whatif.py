@@ -23,7 +23,7 @@ from redraft.actors.deciding.reusing import Memory, recall_as_recorded
 from redraft.actors.deciding.state import OpenStep, RunState
 from redraft.actors.plans.arms import choose_as_recorded as choices_in
 from redraft.actors.plans.paths import required_answers, step_key
-from redraft.actors.replay.recorded_answers import Answer, RecordedAnswers, as_message
+from redraft.actors.replay.recorded_answers import Answer, Inputs, RecordedAnswers, as_message, inputs
 from redraft.events.errors import InputError
 from redraft.events.messages.commands import ApproveDraft, EditDraft, ExpireStep, Message, RejectDraft, RetryStep
 from redraft.events.messages.content import Critique, DraftRef, Mark, Number
@@ -43,17 +43,19 @@ from redraft.events.messages.domain_events import (
     Outcome,
     RunEnded,
     RunStarted,
+    StateChanged,
     StepRequested,
 )
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Plan, steps_of
 from redraft.events.messages.redaction import ERASED
+from redraft.events.messages.run_state import Values
 from redraft.events.messages.scales import Scale
 
 ANY_SIZE: Final = 2**62
 """Bytes of a draft: one that was accepted once is accepted again."""
 
-StepResult: TypeAlias = DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished
+StepResult: TypeAlias = DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished | StateChanged
 Decision: TypeAlias = IterationStarted | StepRequested | ApprovalRequested | LoopClosing | LoopEnded | RunEnded
 
 
@@ -176,6 +178,10 @@ class _Again:
         self._state = RunState()
         self._critiques: dict[int, Critique] = {}
         self._since: dict[tuple[str, int], datetime] = {}
+        self._values: dict[tuple[str, int], Values] = {}
+        self._changes_of_fork = [
+            event.data for event in events if isinstance(event.data, StateChanged) and not event.data.path
+        ]
         self._again: dict[str, datetime] = {}
         self._now = events[0].time
         begun = events[0].data
@@ -193,7 +199,21 @@ class _Again:
     def _go_on(self) -> bool:
         """Takes the message that comes next; returns False when none does."""
         closing = self._deadline_message()
-        return (closing is not None and self._take(closing)) or self._take_coming()
+        return (closing is not None and self._take(closing)) or self._take_coming() or self._change_as_fork()
+
+    def _change_as_fork(self) -> bool:
+        """Changes the state as the fork was begun, once its parent's answers are used up; what is open has it then."""
+        if not self._changes_of_fork:
+            return False
+        changes = self._changes_of_fork.pop(0)
+        memory = Memory(self._run, self._recall)
+        self._keep(continue_from(self._state, changes, self._now, choose=self._choose, memory=memory))
+        for path, step in self._state.open.items():
+            self._values[path, step.attempt] = self._state.values
+        return True
+
+    def _inputs(self, step: OpenStep) -> Inputs:
+        return inputs(step.request, self._critiques, self._values[step.request.path, step.attempt])
 
     def _take_coming(self) -> bool:
         """Takes the earliest answer or retry; without one, a person's decision."""
@@ -211,7 +231,7 @@ class _Again:
         if (wait := self._outcomes.wait(answer)) is not None:
             self._again[step.request.path] = self._now + wait
         message = as_message(self._run, step, answer)
-        self._outcomes.use(step, answer, self._critiques)
+        self._outcomes.use(answer, self._inputs(step))
         return message is not None and self._take(message)
 
     def _deadline_message(self) -> Message | None:
@@ -230,7 +250,7 @@ class _Again:
         for step in self._state.open.values():
             if step.retry_at is not None:
                 yield (max(step.retry_at, self._again.get(step.request.path, step.retry_at)), 0), step, None
-            elif (answer := self._outcomes.find(step, self._critiques)) is not None:
+            elif (answer := self._outcomes.find(step, self._inputs(step))) is not None:
                 since = self._since[step.request.path, step.attempt]
                 yield (since + answer.took, answer.number), step, answer
 
@@ -258,6 +278,7 @@ class _Again:
             self.events.append(event)
             if isinstance(event, StepRequested):
                 self._since[event.path, event.attempt] = self._now
+                self._values[event.path, event.attempt] = decision.state.values
             elif isinstance(event, DraftCritiqued):
                 self._critiques[len(self.events)] = event.critique
         self._state = decision.state
@@ -270,7 +291,7 @@ def _decided_on(said: DraftApproved | DraftRejected | DraftEdited) -> str:
 
 
 def _summarize(events: Sequence[DomainEvent], state: RunState) -> RunSummary:
-    steps = sum(isinstance(event, StepResult) for event in events)
+    steps = sum(isinstance(event, StepResult) and bool(event.path) for event in events)
     used = state.usage
     ended = next((event for event in reversed(events) if isinstance(event, RunEnded)), None)
     if ended is not None:

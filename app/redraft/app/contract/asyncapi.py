@@ -25,6 +25,7 @@ from redraft.events.bus.port import DELIVERY_LIMIT, LARGEST_BODY, LARGEST_HEADER
 from redraft.events.messages.commands import MESSAGE_NAMES, WORK_NAMES
 from redraft.events.messages.content import MAX_DRAFT_BYTES
 from redraft.events.messages.event_names import EVENT_NAMES
+from redraft.events.messages.run_state import MAX_STATE
 from redraft.events.rabbit.bus import INBOX_BATCH
 from redraft.events.rabbit.structured_events import BATCH, LARGEST
 from redraft.events.rabbit.topology import PREFIX, Kind, Names
@@ -77,9 +78,10 @@ A worker takes a command from the queue of its actor, does the work within `requ
 outcome to the channel `incoming`, persistent, mandatory and with publisher confirms, and acknowledges the command \
 when the outcome is confirmed. The outcome repeats `run`, `path` and `attempt` of the request, and the `version` and \
 `sha256` of the draft that was judged or published; its header `subject` is the run, and `causationid` the `id` of the \
-command. Work that fails is answered with `outcome.failed.v1`. The first outcome of an attempt counts. A command that \
-was sent before (`sent` above 1, or redelivered) and is not `confirmed` may have been answered already: a worker whose \
-work is expensive sends `step.confirm.v1` in place of an outcome, acknowledges the command, and gets it again, \
+command. Work that fails is answered with `outcome.failed.v1`; any other outcome may change values of the run's state, \
+which the command has in `request.state`, by a `state` of its own. The first outcome of an attempt counts. A command \
+that was sent before (`sent` above 1, or redelivered) and is not `confirmed` may have been answered already: a worker \
+whose work is expensive sends `step.confirm.v1` in place of an outcome, acknowledges the command, and gets it again, \
 `confirmed`, if it is still open.
 
 Several messages may travel as one, as a CloudEvents batch: commands where the setting `request_batch_size` is above \
@@ -96,6 +98,7 @@ def _limits(largest_draft: int) -> Schema:
     return {
         "bodyBytes": LARGEST_BODY,
         "draftBytes": largest_draft,
+        "stateBytes": MAX_STATE,
         "attributeCharacters": LONGEST_ATTRIBUTE,
         "attributesCharacters": LARGEST_HEADERS,
         "batchBytes": LARGEST,

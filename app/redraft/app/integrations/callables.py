@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from redraft.actors.workflow.actor import Actor, source_version
+from redraft.actors.workflow.context import Context
+from redraft.actors.workflow.free_steps import step
 from redraft.actors.workflow.roles import critic, generator, publisher, refiner
 from redraft.app.integrations.material import NO_CRITERIA
 from redraft.events.messages.content import Brief, Critique, Draft, History
@@ -82,6 +84,22 @@ def callable_publisher(function: Callable[[str], Any], *, name: str = "", versio
     return _versioned(publish, function, version)
 
 
+def callable_step(
+    function: Callable[[dict[str, Any]], Any], *, name: str = "", version: str = "", writes: Sequence[str] = ()
+) -> Actor:
+    """Returns a free step that calls the function with the run's state, for the values that change in it.
+
+    These are a dict or an object with fields; None changes nothing. `writes` names those that may change. The rest is
+    as for `callable_generator`.
+    """
+
+    @step(name=_name(function, name), writes=writes)
+    async def work(context: Context) -> Any:  # noqa: ANN401 - the worker judges what it returns
+        return await _called(function, dict(context.state))
+
+    return _versioned(work, function, version)
+
+
 def _name(function: Callable[..., Any], name: str) -> str:
     return name or str(getattr(function, "__name__", "") or type(function).__name__)
 
@@ -91,8 +109,8 @@ def _versioned(actor: Actor, function: Callable[..., Any], version: str) -> Acto
     return replace(actor, version=version or source_version(function))
 
 
-async def _called(function: Callable[..., Any], *texts: str) -> Any:  # noqa: ANN401 - whatever it gives
+async def _called(function: Callable[..., Any], *given_to: object) -> Any:  # noqa: ANN401 - whatever it gives
     if inspect.iscoroutinefunction(function):
-        return await function(*texts)
-    given = await asyncio.to_thread(function, *texts)
+        return await function(*given_to)
+    given = await asyncio.to_thread(function, *given_to)
     return await given if inspect.isawaitable(given) else given

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from time import monotonic
 from typing import Any, TypeAlias
 
@@ -84,6 +84,29 @@ def runnable_critic(
     return _runnable_actor("critic", runnable, Declared(name, version, scale, criteria), into, out_of)
 
 
+def as_state(material: Material) -> dict[str, Any]:
+    """Returns the input of a graph whose state has values of the run's: these, by name."""
+    return dict(material.state)
+
+
+def runnable_step(
+    runnable: Runnable[Any, Any],
+    name: str,
+    *,
+    into: Into = as_state,
+    out_of: OutOf = lambda output: output,
+    version: str = "",
+    writes: Sequence[str] = (),
+) -> Actor:
+    """Returns a free step that invokes the runnable with the run's state; what is then otherwise in its output changes.
+
+    `out_of` takes the values out of what it gives: a dict, or an object with fields; of a graph that is its own state,
+    without what it was given. `writes` names those that may change. The rest is as for `runnable_generator`.
+    """
+    declared = Declared(name, version, writes=tuple(writes))
+    return _runnable_actor("step", runnable, declared, into, out_of)
+
+
 def runnable_refiner(
     runnable: Runnable[Any, Any],
     name: str,
@@ -109,13 +132,23 @@ def _runnable_actor(
         )
         with context.metered(lambda: _usage(used, monotonic() - began)):
             try:
-                return out_of(await runnable.ainvoke(into(material), config))
+                output = out_of(await runnable.ainvoke(into(material), config))
+                return _changed(material, output) if role == "step" else output
             except RedraftError:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever the library raises is told without secrets
                 raise told(error, declared.name) from None
 
     return asking(role, declared, ask)
+
+
+def _changed(material: Material, output: Any) -> Any:  # noqa: ANN401 - the worker judges what it is
+    """Returns the values of an output that are not in the run's state already; what is no mapping, as it is."""
+    if not isinstance(output, Mapping):
+        return output
+    return {
+        name: value for name, value in output.items() if name not in material.state or material.state[name] != value
+    }
 
 
 def _usage(used: UsageMetadataCallbackHandler, seconds: float) -> Usage:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any
 
@@ -59,6 +59,22 @@ def agent_refiner(agent: Agent[Any, Any], *, name: str = "", version: str = "", 
     as for `agent_generator`.
     """
     return _agent_actor("refiner", agent, Declared(_name(agent, name), version), deps)
+
+
+def agent_step(
+    agent: Agent[Any, Any],
+    *,
+    name: str = "",
+    version: str = "",
+    deps: Any = None,  # noqa: ANN401 - the agent's own
+    writes: Sequence[str] = (),
+) -> Actor:
+    """Returns a free step that asks the agent, with the run's state, the draft and its critique, if there are any.
+
+    The fields of what it puts out, such as a pydantic model, are the values of the state that change; `writes` names
+    those that may. The rest is as for `agent_generator`.
+    """
+    return _agent_actor("step", agent, Declared(_name(agent, name), version, writes=tuple(writes)), deps)
 
 
 def _agent_actor(role: AsksModel, agent: Agent[Any, Any], declared: Declared, deps: object) -> Actor:

@@ -18,9 +18,10 @@ from typing import Annotated, Final, TypeAlias, TypeVar, assert_never
 import msgspec
 
 from redraft.app.builtin.support.options import nearest
+from redraft.app.rehearsal.changes import NO_CHANGES, Changes, GuessedChanges
 from redraft.app.rehearsal.measured import Counts, GuessedMeasures, comparisons
 from redraft.events.errors import InputError
-from redraft.events.messages.commands import Critiqued, Generated, OutcomeMessage, Published, Refined
+from redraft.events.messages.commands import Completed, Critiqued, Generated, OutcomeMessage, Published, Refined
 from redraft.events.messages.conditions import CONFIDENCE
 from redraft.events.messages.content import Critique, DraftRef, Mark, Receipt
 from redraft.events.messages.domain_events import StepRequested
@@ -107,6 +108,7 @@ class Guesses(msgspec.Struct, frozen=True):
     gates: Mapping[str, Passes] = MappingProxyType({"": Passes(0.9)})
     people: Mapping[str, Approve] = MappingProxyType({"": Approve(1.0)})
     measures: Mapping[str, Counts] = MappingProxyType({})
+    changes: Changes = NO_CHANGES
     fails: float = 0.0
     takes: float = 10.0
 
@@ -232,6 +234,7 @@ class GuessedAnswers:
         self._asks_confidence = any(each.of.rpartition(".")[2] == CONFIDENCE for each in asked)
         self._measures = GuessedMeasures(asked, guesses.measures, random)
         self._judged: dict[str, dict[str, int]] = {}
+        self._changes = GuessedChanges(guesses.changes)
 
     def quality(self, draft: DraftRef) -> float:
         """Returns the quality of a draft of this run, from 0 to 1."""
@@ -240,16 +243,20 @@ class GuessedAnswers:
     def answer(self, request: StepRequested, step: Step, used: Usage) -> OutcomeMessage:
         """Returns the answer to a request. Raises ValueError for a request without the draft that it needs."""
         place = self._run, request.path, request.attempt
+        changes = self._changes.of(step)
         match request.role, request.draft:
             case "generator", _:
                 first = about(self._guesses.generators, step.name, step.actor)
-                return Generated(*place, self._write(self._random.gauss(first.quality, first.sd)), usage=used)
+                text = self._write(self._random.gauss(first.quality, first.sd))
+                return Generated(*place, text, usage=used, state=changes)
             case "refiner", DraftRef() as draft:
-                return Refined(*place, self._refine(step, draft), usage=used)
+                return Refined(*place, self._refine(step, draft), usage=used, state=changes)
             case "critic", DraftRef() as draft:
-                return Critiqued(*place, draft, self._critique(request, step, draft), used)
+                return Critiqued(*place, draft, self._critique(request, step, draft), used, changes)
             case "publisher", DraftRef() as draft:
-                return Published(*place, draft, Receipt("nowhere"), used)
+                return Published(*place, draft, Receipt("nowhere"), used, changes)
+            case "step", _:
+                return Completed(*place, changes, used)
             case _:
                 raise ValueError(f"{request.path}: the {request.role} was given no draft")
 
@@ -264,6 +271,9 @@ class GuessedAnswers:
         return text
 
     def _critique(self, request: StepRequested, step: Step, draft: DraftRef) -> Critique:
+        if step.condition:
+            quality = self.quality(draft)
+            return Critique(0.0, scored=False, measures=self._measures.of(step, quality, quality))
         if step.gate:
             passes = self._passes(step, draft)
             marks = tuple(Mark(each.name, float(passes)) for each in step.criteria)

@@ -9,7 +9,7 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from redraft.actors.conditions.text import terms
-from redraft.events.messages.conditions import NAMED, Compare
+from redraft.events.messages.conditions import NAMED, Compare, Condition
 from redraft.events.messages.content import MOST_MEASURED, Number
 from redraft.events.messages.plan import Plan, Step, loops_of, measure_name, steps_of
 
@@ -31,12 +31,17 @@ USUAL: Final = Counts(0, 1000)
 """The guess for a measure whose size no condition names: it changes less and less as drafts get better."""
 
 
-def comparisons(plan: Plan) -> tuple[Compare, ...]:
-    """Returns what the conditions of a plan compare, of that which critics declare by name."""
+def conditions_in(plan: Plan) -> list[Condition]:
+    """Returns the conditions of a plan: of its loops, its gates, its late critics, and its choices."""
     conditions = [loop.until for _, loop in loops_of(plan.steps)]
     for _, step in steps_of(plan.steps):
         conditions += [each for each in (step.passes, step.when, step.success) if each is not None]
-    found = (term for condition in conditions for term in terms(condition))
+    return conditions
+
+
+def comparisons(plan: Plan) -> tuple[Compare, ...]:
+    """Returns what the conditions of a plan compare, of that which critics declare by name."""
+    found = (term for condition in conditions_in(plan) for term in terms(condition))
     return tuple(term for term in found if isinstance(term, Compare) and term.quantity in NAMED)
 
 

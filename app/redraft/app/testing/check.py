@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from redraft.actors.plans.paths import steps_in
 from redraft.app.testing.faults import Faults
-from redraft.app.testing.workload import Cast
+from redraft.app.testing.workload import Cast, Script
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import (
     ApprovalExpired,
@@ -20,16 +20,20 @@ from redraft.events.messages.domain_events import (
     DraftRejected,
     LoopEnded,
     PanelClosed,
+    Parent,
     RunCancelled,
     RunEnded,
     RunPaused,
     RunQuarantined,
     RunStarted,
+    StateChanged,
     StepFailed,
     StepRequested,
 )
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.run_state import Values
 from redraft.projections.record_check import check_events
+from redraft.projections.record_check.run_state import changes_of
 
 if TYPE_CHECKING:
     from redraft.app.testing.nodes import World
@@ -56,6 +60,7 @@ def faults_of(events: Sequence[Recorded], world: World, script: Cast, faults: Fa
         *_check_retries(events, world),
         *_check_deadlines(events, world),
         *_check_published(events, script),
+        *_check_state(events, world, script),
     ]
 
 
@@ -238,3 +243,34 @@ def _check_repeated(events: Sequence[Recorded], script: Cast, faults: Faults) ->
             yield f"unasked: {place} was worked on, and nobody asked for it"
         if times > 1 and not faults.planted:
             yield f"again: {place} was worked on {times} times, and nothing had gone wrong"
+
+
+def _check_state(events: Sequence[Recorded], world: World, script: Cast) -> Iterator[str]:
+    """Yields where an actor was given another state than that of its run when it was asked; lost changes of forks."""
+    given = script.given if isinstance(script, Script) else {}
+    values: defaultdict[str, Values] = defaultdict(dict)
+    asked: dict[tuple[str, str, int], Values] = {}
+    forks: dict[str, RunStarted] = {}
+    for event in events:
+        values[event.run] = {**values[event.run], **changes_of(event.data)}
+        match event.data:
+            case StepRequested(path=path, attempt=attempt) if not event.repeats:
+                asked[event.run, path, attempt] = values[event.run]
+            case RunStarted(parent=Parent()):
+                forks[event.run] = event.data
+            case _:
+                pass
+    for place, states in given.items():
+        if place in asked and any(state != asked[place] for state in states):
+            yield f"state: {place} was given another state than that of its run when it was asked"
+    for run, begun in forks.items():
+        yield from _check_fork(run, begun, events, world)
+
+
+def _check_fork(run: str, begun: RunStarted, events: Sequence[Recorded], world: World) -> Iterator[str]:
+    """Yields a sentence unless a fork begins with the changes that somebody asked for."""
+    assert begun.parent is not None  # noqa: S101 - only forks are looked at
+    first = next((each.data for each in events if each.run == run and each.version == begun.parent.version + 1), None)
+    changed = first.state if isinstance(first, StateChanged) and not first.path else {}
+    if first is not None and changed not in world.forked[begun.parent.run]:
+        yield f"state: run {run} should go on with other values than its parent's"

@@ -27,6 +27,7 @@ from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
 from redraft.app.testing.nodes import World, coordinate, decide, read, rebuild, serve, submit, subscribe, work
 from redraft.app.testing.places import held_plan
 from redraft.app.testing.reusing import reusing_plans
+from redraft.app.testing.stateful import stateful_brief, stateful_plan
 from redraft.app.testing.storage import SILENT, SimDatabase
 from redraft.app.testing.workload import Cast, Script, random_plan
 from redraft.events.bus.port import partition_queue
@@ -159,11 +160,22 @@ class _Deployment:
             self._plans = reusing_plans(again, self._plans)
         if again is not None and isinstance(self._cast, Script):
             self._cast.again = again
-        briefs = (f"brief k{number if again is None else 0}" for number in range(len(self._plans)))
-        self._briefs = setting.briefs or tuple(briefs)
+        self._briefs = setting.briefs or tuple(
+            f"brief k{number if again is None else 0}" for number in range(len(self._plans))
+        )
+        values = None if setting.plans else _random_for(seed, "state 161495", 0.25)
+        if values is not None and isinstance(self._cast, Script):
+            self._give_state(values, self._cast)
         self._world.recalls = any(step.reuse == "always" for plan in self._plans for _, step in steps_in(plan.steps))
         self._coordinators = self._random.choice((1, 2, 2, 3, 4))
         self._world.servers = Random(f"{seed} servers").choice((0, 0, 0, 0, 0, 0, 1, 2))
+
+    def _give_state(self, values: Random, cast: Script) -> None:
+        """Lets plans, briefs, actors and people have, give and change values of the runs' state."""
+        made = {plan.name: stateful_plan(values, plan) for plan in self._plans}
+        self._plans = tuple(made[plan.name] for plan in self._plans)
+        self._briefs = tuple(stateful_brief(values, str(each)) for each in self._briefs)
+        cast.values = self._world.values = values
 
     def _draw_plans(self, seed: int, count: int) -> Iterator[Plan]:
         measures = _random_for(seed, "measures 676", 0.2)

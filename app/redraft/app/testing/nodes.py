@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
 from contextvars import ContextVar
@@ -34,6 +35,7 @@ from redraft.app.subscribing.feed import StoreFeed
 from redraft.app.subscribing.subscriber import Subscriber
 from redraft.app.testing.broker import SimBroker, SimBus
 from redraft.app.testing.loop import Process, SimExecutor, SimLoop
+from redraft.app.testing.stateful import EVERY, random_changes
 from redraft.app.testing.storage import SimDatabase, SimLease, new_views
 from redraft.app.wiring.coordinator_views import StepsAgenda
 from redraft.app.wiring.deployment import send_again
@@ -57,6 +59,7 @@ from redraft.events.messages.domain_events import (
 )
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Plan, Repeat, Retry
+from redraft.events.messages.run_state import Values
 from redraft.events.store.event_store import EventStore, Threads
 from redraft.projections.backends import FOLLOWED
 from redraft.projections.engine.projector import catch_up, follow
@@ -128,6 +131,9 @@ class World:
         self.declined: set[str] = set()
         self.coordinators = count()
         self.recalls = False
+        self.values: Random | None = None
+        self.forked: defaultdict[str, list[Values]] = defaultdict(list)
+        """The changes with which people forked each run; of several the first that arrived counts."""
         self.ended: dict[str, str] = {}
         self._noted = 0
 
@@ -305,10 +311,11 @@ async def decide(world: World, process: Process, *, unasked: bool) -> None:
         with suppress(BusError, StoreError, NoSuchRun, InputError, SetAside):
             runs = sorted({event.run for event in world.seen} - world.ended.keys())
             for run in runs:
-                await _speak(client, run, await client.history(run), random, unasked=unasked)
+                await _speak(client, run, await client.history(run), world, unasked=unasked)
 
 
-async def _speak(client: Client, run: str, events: Sequence[Recorded], random: Random, *, unasked: bool) -> None:
+async def _speak(client: Client, run: str, events: Sequence[Recorded], world: World, *, unasked: bool) -> None:
+    random = world.random
     if _is_paused(events):
         await client.resume(run)
         return
@@ -323,10 +330,13 @@ async def _speak(client: Client, run: str, events: Sequence[Recorded], random: R
             case _:
                 await client.edit(run, asked.draft, f"text {random.getrandbits(40)}", by=by)
     elif unasked and random.random() < 0.1:
-        await _steer(client, run, events, random)
+        await _steer(client, run, events, world)
+    elif unasked and world.values is not None and not _is_fork(events) and world.values.random() < 0.05:
+        await _fork(client, run, events, world, world.values)
 
 
-async def _steer(client: Client, run: str, events: Sequence[Recorded], random: Random) -> None:
+async def _steer(client: Client, run: str, events: Sequence[Recorded], world: World) -> None:
+    random = world.random
     match random.choice(("guide", "guide", "limits", "pause", "cancel", "fork", "quarantine")):
         case "guide":
             await client.guide(run, "shorter")
@@ -337,9 +347,22 @@ async def _steer(client: Client, run: str, events: Sequence[Recorded], random: R
         case "cancel":
             await client.cancel(run, "enough")
         case "fork":
-            await client.fork(run, random.randint(1, len(events)), key=f"fork-{run}")
+            await _fork(client, run, events, world, random)
         case _:
             await client.quarantine(run, "it looks odd", by="ann")
+
+
+async def _fork(client: Client, run: str, events: Sequence[Recorded], world: World, random: Random) -> None:
+    """Forks a run, where runs have state with changes of it."""
+    at = random.randint(1, len(events))
+    changed = (random_changes(world.values, EVERY) if world.values else None) or {}
+    world.forked[run].append(changed)
+    await client.fork(run, at, key=f"fork-{run}", state=changed)
+
+
+def _is_fork(events: Sequence[Recorded]) -> bool:
+    begun = events[0].data
+    return isinstance(begun, RunStarted) and begun.parent is not None
 
 
 def _find_question(events: Sequence[Recorded]) -> ApprovalRequested | None:

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any, Final, TypeAlias
 from unittest.mock import patch
 
-from redraft.actors import Actor, Context, Receipt
+from redraft.actors import Actor, Context, Receipt, WithState
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.history import Kill
 from redraft.app.testing.loop import owner
@@ -157,7 +157,8 @@ class OwnActors:
         """Counts a publication; the worker may be killed when its actor is done, before the result is sent."""
         if actor.role == "publisher":
             self.published[_place(context)] += 1
-            location = returned.location if isinstance(returned, Receipt) else str(returned)
+            receipt = returned.result if isinstance(returned, WithState) else returned
+            location = receipt.location if isinstance(receipt, Receipt) else str(receipt)
             self._receipts.setdefault(_place(context), {}).setdefault(repr(location))
         worker, what = owner(), f"{actor.name} was done with {context.path} of run {context.run}"
         if worker is not None and self._is_killed(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from random import Random
 from typing import Final, Protocol, TypeAlias
@@ -18,6 +18,7 @@ from redraft.actors.workflow.actor import Function
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.places import random_issues, random_revision
 from redraft.app.testing.reusing import text_again
+from redraft.app.testing.stateful import SURE, beside, free_actors
 from redraft.events.errors import PlanError
 from redraft.events.messages.conditions import AnyOf, Approved, Compare, Condition, Plateau
 from redraft.events.messages.plan import (
@@ -35,6 +36,7 @@ from redraft.events.messages.plan import (
     Step,
     measure_name,
 )
+from redraft.events.messages.run_state import Values
 from redraft.events.messages.scales import on_scale
 from redraft.events.messages.usage import Usage
 
@@ -232,6 +234,10 @@ class Script:
         """What draws issues with a place, and edits; None where drafts are only rewritten."""
         self.again: Random | None = None
         """The generator of refiners' texts where earlier ones recur; None where each text is new."""
+        self.values: Random | None = None
+        """What draws changes of runs' state; None where no plan has any."""
+        self.given: defaultdict[tuple[str, str, int], list[Values]] = defaultdict(list)
+        """The state that the actor was given at each call, by request."""
         self._random = random
         self._faults = faults
 
@@ -246,11 +252,12 @@ class Script:
         }
         on_draft = ("context", "draft")
         takes: dict[Role, tuple[str, ...]] = {"critic": on_draft, "refiner": (*on_draft, "critique")}
+        more = [] if self.values is None else free_actors(self.values, self._function)
         return [
             Actor(name, role, self._function(role, name, answers[role]), takes.get(role, ("context",)), is_async=True)
             for role, names in ACTORS.items()
             for name in names
-        ]
+        ] + more
 
     def _critique(self, context: Context, draft: Draft | None, critique: Critique | None) -> object:
         random = self._random
@@ -297,6 +304,8 @@ class Script:
             odds, what = self._faults.odds, f"{name} at {context.path} of {context.run}"
             place = (context.run, context.path, context.attempt)
             self.calls[place] += 1
+            if self.values is not None:
+                self.given[place].append(dict(context.state))
             context.used(Usage(calls=1, tokens=100))
             await asyncio.sleep(self._faults.between(0.01, 5))
             if self._faults.happens(odds.actor_late, f"{what} takes longer than its time"):
@@ -307,6 +316,7 @@ class Script:
                 raise RuntimeError("out of order")
             if role == "publisher":
                 self.published[place] += 1
-            return answer(context, draft, critique)
+            said = answer(context, draft, critique)
+            return said if self.values is None or role == "step" or name == SURE else beside(self.values, said)
 
         return act

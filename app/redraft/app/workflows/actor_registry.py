@@ -68,6 +68,12 @@ def build_actor_registry(plan: Plan, own: Iterable[Actor], environment: ActorEnv
             raise ActorError(f"{path}: {step.actor} scores from 0 to 1, by no criteria; remove scale and criteria")
         if key not in found:
             found[key] = _find_actor(path, key, mine, environment)
+        if (
+            step.condition and found[key].takes and not found[key].condition
+        ):  # one that works elsewhere takes nothing here
+            raise ActorError(
+                f"{path}: {step.actor} is a critic and no condition; decorate it with @condition, or write critique"
+            )
         if key not in mine and step.measures and step.actor not in _JUDGES_AS_ASKED and not found[key].measures:
             raise ActorError(f"{path}: {step.actor} counts nothing; remove measures")
     return tuple(found.values())

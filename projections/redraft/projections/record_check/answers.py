@@ -15,6 +15,7 @@ from redraft.events.messages.domain_events import (
     DraftPublished,
     DraftRefined,
     RunStarted,
+    StateChanged,
     StepAnswered,
     StepFailed,
     StepRequested,
@@ -26,7 +27,7 @@ from redraft.events.messages.usage import Usage
 from redraft.projections.record_check.chain import Deviates, Finding, finding_at
 from redraft.projections.record_check.drafts import finished_drafts, publishable_draft, rated_drafts, rollback_draft
 from redraft.projections.record_check.loop_conditions import have_scales, is_left_open, judging_steps, share_of_rise
-from redraft.projections.record_check.ratings import Rated
+from redraft.projections.record_check.ratings import Rated, Rating
 from redraft.projections.record_check.reused import check_key, check_verdict
 from redraft.projections.record_check.walk import Asked, Broken, Frame, Walk, check_afforded
 
@@ -36,6 +37,7 @@ _OF_ROLE = {
     "critic": DraftCritiqued | VerdictLate,
     "refiner": DraftRefined,
     "publisher": DraftPublished,
+    "step": StateChanged,
 }
 
 
@@ -46,7 +48,11 @@ def answer_faults(events: Sequence[Recorded]) -> list[Finding]:
         match event.data:
             case StepRequested():
                 check.asked(event, event.data)
-            case DraftGenerated() | DraftCritiqued() | DraftRefined() | DraftPublished() | StepFailed() | VerdictLate():
+            case StateChanged(path=""):
+                pass  # a person's, with which a fork goes on
+            case DraftGenerated() | DraftCritiqued() | DraftRefined() | DraftPublished() | StateChanged():
+                check.answered(event, event.data)
+            case StepFailed() | VerdictLate():
                 check.answered(event, event.data)
             case BudgetReached():
                 check.void()
@@ -63,7 +69,7 @@ def find_misfits(data: Answer, asked: StepRequested, rules: int) -> Iterator[tup
     if not isinstance(data, StepFailed | _OF_ROLE[asked.role]):
         yield "role", f"{data.path} was asked of a {asked.role}"
     about = data.before if isinstance(data, DraftRefined) else getattr(data, "draft", None)
-    if not isinstance(data, StepFailed | DraftGenerated) and about != asked.draft:
+    if not isinstance(data, StepFailed | DraftGenerated | StateChanged) and about != asked.draft:
         yield "draft", f"{data.path} was asked about another draft"
     if rules >= 7 and isinstance(data, DraftCritiqued | VerdictLate) and data.critique.critic != asked.actor:
         yield (
@@ -132,9 +138,17 @@ def is_asked_next(walk: Walk, path: str) -> bool:
 
 
 def take_request(
-    walk: Walk, step: Step, path: str, draft: DraftRef | None = None, beside: Sequence[DraftRef] = ()
+    walk: Walk,
+    step: Step,
+    path: str,
+    draft: DraftRef | None = None,
+    beside: Sequence[DraftRef] = (),
+    heard: Rating | None = None,
 ) -> None:
-    """Takes the request that the plan has at this point. Raises Deviates when something else is recorded."""
+    """Takes the request that the plan has at this point. Raises Deviates when something else is recorded.
+
+    `heard` is what critics of a row have said so far, for a condition.
+    """
     event = walk.peek()
     data = event.data
     if not isinstance(data, StepRequested) or data.path != path:
@@ -151,7 +165,7 @@ def take_request(
             )
         check_afforded(walk, event, data)
         check_key(walk, event, data, step)
-    _check_material(walk, event, data, draft, tuple(beside))
+    _check_material(walk, event, data, draft, tuple(beside), heard)
     walk.open[path] = Asked(step, data)
     walk.top.due = ""
     if step.role == "generator" and walk.rules >= 2:
@@ -177,7 +191,7 @@ def take_answer(walk: Walk) -> tuple[Recorded, Asked, StepAnswered] | None:
         case StepRequested():
             _try_again(walk, event, data)
             return None
-        case DraftGenerated() | DraftRefined() | DraftCritiqued() | DraftPublished() | StepFailed():
+        case DraftGenerated() | DraftRefined() | DraftCritiqued() | DraftPublished() | StateChanged() | StepFailed():
             return _take_counted_answer(walk, event, data)
         case _:
             waiting = ", ".join(sorted(walk.open)) or "an answer"
@@ -210,6 +224,7 @@ def _take_counted_answer(
         raise Deviates(code, event, message)
     if not walk.repeats(event):
         check_verdict(walk, event, data, asked.request)
+    walk.state.take(event, data.path, None if walk.repeats(event) else asked.step.writes)
     walk.take()
     walk.usage += data.usage
     if isinstance(data, StepFailed) and data.retry_at is not None:
@@ -228,10 +243,13 @@ def _try_again(walk: Walk, event: Recorded, data: StepRequested) -> None:
     before = asked.request
     if not asked.again or data.attempt != before.attempt + 1:
         raise Deviates("attempt", event, f"attempt {data.attempt} of {data.path} follows no failed one")
-    if replace(data, attempt=1, due=before.due, reserved=Usage()) != replace(before, attempt=1, reserved=Usage()):
+    again = replace(data, attempt=1, due=before.due, reserved=Usage(), verdict_key=before.verdict_key)
+    if again != replace(before, attempt=1, reserved=Usage()):
         raise Deviates("attempt", event, f"attempt {data.attempt} of {data.path} is not the same request")
     if not walk.repeats(event):
         check_afforded(walk, event, data)
+        if data.verdict_key != before.verdict_key:  # a step beside it has changed the state
+            check_key(walk, event, data, asked.step)
     walk.open[data.path] = Asked(asked.step, data)
     walk.take()
 
@@ -247,18 +265,24 @@ def _check_actor(event: Recorded, data: StepRequested, step: Step) -> None:
 
 
 def _check_material(
-    walk: Walk, event: Recorded, data: StepRequested, draft: DraftRef | None, beside: tuple[DraftRef, ...]
+    walk: Walk,
+    event: Recorded,
+    data: StepRequested,
+    draft: DraftRef | None,
+    beside: tuple[DraftRef, ...],
+    heard: Rating | None,
 ) -> None:
     refines = data.role == "refiner"
     about = _expected_draft(walk, event, data) if draft is None else Rated(draft)
     ref = about.ref if about and data.role != "generator" else None
     if data.draft != ref:
         raise Deviates("draft", event, f"{data.path} should work on {_name_of(ref)}, not on {_name_of(data.draft)}")
-    told = refines or (data.role == "generator" and walk.top.loop is not None and walk.rules >= 4)
-    rating = about.rating if about and told else None
+    in_loop = data.role == "generator" and walk.top.loop is not None and walk.rules >= 4
+    told = Rated(about.ref, heard) if about and heard else about if refines or in_loop or data.role == "step" else None
+    rating = told.rating if told else None
     if data.critiques != (rating.critiques if rating else ()):
         raise Deviates("critiques", event, f"the request to {data.path} does not hold the critiques of its draft")
-    score, scale = about.shown if about and told else (None, None)
+    score, scale = told.shown if told else (None, None)
     if (data.score, data.scale) != (score, scale):
         said = "no score" if score is None else f"{score:g}"
         raise Deviates("score", event, f"the critics of that draft gave {said} together")

@@ -72,6 +72,7 @@ def check_against_plan(events: Sequence[Recorded]) -> Finding | None:
         return None
     walk = Walk(events, begun)
     try:
+        walk.state.begin()
         expect_end(walk, *_walk_to_end(walk))
     except Deviates as deviates:
         return deviates.finding

@@ -20,7 +20,9 @@ def is_counted(name: str, critics: Sequence[Step]) -> bool:
 
 
 def declared_counts(step: Step) -> dict[str, bool]:
-    """Returns the measures that a critic declares, and whether each of them must come."""
+    """Returns the measures that a critic declares, and whether each of them must come; a condition has its own name."""
+    if step.condition:
+        return {step.actor: True}
     return {each.rstrip("?"): not each.endswith("?") for each in step.measures}
 
 
@@ -52,4 +54,8 @@ def why_miscounted(step: Step, critique: Critique) -> str:
     if others := sorted(critique.measures.keys() - declared.keys()):
         return f"{step.name} gave {others[0]}, a measure that the plan does not declare"
     missing = [name for name, needed in declared.items() if needed and name not in critique.measures]
-    return f"{step.name} gave no {missing[0]}, a measure that the plan declares" if missing else ""
+    if missing:
+        return f"{step.name} gave no {missing[0]}, a measure that the plan declares"
+    if step.condition and critique.measures[step.actor] not in (0, 1):
+        return f"{step.name} is a condition, which is 1 or 0, not {critique.measures[step.actor]:g}"
+    return ""

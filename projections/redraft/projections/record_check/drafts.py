@@ -8,10 +8,19 @@ from redraft.events.messages import domain_events as events
 from redraft.events.messages.content import Draft, DraftRef, digest
 from redraft.events.messages.domain_events import DomainEvent
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Approve, Node, Repeat
+from redraft.events.messages.plan import Approve, Node, Repeat, loops_of
 from redraft.events.messages.redaction import ERASED
 from redraft.projections.record_check.chain import Finding, finding_at
-from redraft.projections.record_check.ratings import Rated, Rating, asks_people, failed_gate, publishes
+from redraft.projections.record_check.loop_conditions import asks_critics
+from redraft.projections.record_check.ratings import (
+    Rated,
+    Rating,
+    asks_people,
+    failed_gate,
+    judges_itself,
+    publishes,
+)
+from redraft.projections.record_check.run_state import place_of
 from redraft.projections.record_check.walk import Broken, Frame, Walk
 
 
@@ -100,10 +109,12 @@ def is_withheld(walk: Walk, frame: Frame) -> bool:
 
 def is_held_back(walk: Walk, frame: Frame, broken: Broken) -> bool:
     """Returns whether nothing may be published after a failure: because of the plan, of people, or of a gate."""
-    if walk.best is None or broken.publishing or walk.plan.on_failure == "fail":
+    if broken.publishing or walk.plan.on_failure == "fail":
         return True
     if walk.rules >= 2:
         return publishable_draft(walk) is None
+    if walk.best is None:
+        return True
     if frame.loop is None and walk.ended is None and failed_gate(walk.best):
         return True
     coming = [node for each in walk.frames for node in each.body[each.index :]]
@@ -153,15 +164,16 @@ def _asks_people(node: Node) -> bool:
 def draft_faults(stream: Sequence[Recorded]) -> list[Finding]:
     """Returns the faults of drafts, of references to them, and of critiques and advice that requests name."""
     begun = stream[0].data if stream else None
-    check = _Drafts(begun.rules if isinstance(begun, events.RunStarted) else 1)
+    check = _Drafts(begun if isinstance(begun, events.RunStarted) else None)
     for event in stream:
         check.take(event, event.data)
     return check.findings
 
 
 class _Drafts:
-    def __init__(self, rules: int) -> None:
-        self._rules = rules
+    def __init__(self, begun: events.RunStarted | None) -> None:
+        self._rules = begun.rules if begun else 1
+        self._unjudged = {path for path, loop in loops_of(begun.plan.steps) if _is_unjudged(loop)} if begun else set()
         self.findings: list[Finding] = []
         self._known: dict[int, str] = {}
         self._critiques: dict[int, DraftRef] = {}
@@ -182,6 +194,8 @@ class _Drafts:
             case events.DraftCritiqued(draft=ref):
                 self._critiques[event.version] = ref
                 self._judged.add(ref.sha256)
+            case events.LoopEnded(path=path, draft=ref) if place_of(path) in self._unjudged:
+                self._judged.add(ref.sha256)  # by the loop's own condition
             case events.StepRequested():
                 self._check_request(event, data)
             case events.RunGuided():
@@ -221,6 +235,11 @@ class _Drafts:
 
     def _flag(self, code: str, event: Recorded, message: str) -> None:
         self.findings.append(finding_at(code, event, message))
+
+
+def _is_unjudged(loop: Repeat) -> bool:
+    """Returns whether no critic judges what leaves a loop: its own condition does."""
+    return not judges_itself(loop) and not asks_critics(loop.until)
 
 
 def _referenced_drafts(data: DomainEvent) -> Iterator[DraftRef]:

@@ -21,10 +21,12 @@ from redraft.events.messages.conditions import (
     Not,
     Oscillating,
     Plateau,
+    State,
 )
 from redraft.events.messages.content import Critique
 from redraft.events.messages.domain_events import Outcome
 from redraft.events.messages.plan import RULES, Node, Parallel, Step, steps_of
+from redraft.events.messages.run_state import Value, Values
 from redraft.events.messages.scales import UNIT, Scale, on_scale
 from redraft.projections.record_check.counts import count_of, is_counted, share_of_change
 from redraft.projections.record_check.ratings import Rating
@@ -40,10 +42,12 @@ _LIMITS: Final[dict[str, Outcome]] = {"tokens": "over_budget", "cost": "over_bud
 _STRONGEST: Final[tuple[Outcome, ...]] = ("over_budget", "timed_out", "oscillating", "plateaued")
 """The outcome when several limits of a condition are reached: the first of these."""
 
+NO_VALUES: Final[Values] = {}
+
 Word: TypeAlias = Literal["yes", "no", "unknown", ""]
 """What a term says of a draft: nothing, or `unknown` where it asks for what no critic has counted."""
 
-Atom = Compare | Approved | Plateau | Oscillating | Exit
+Atom = Compare | Approved | Plateau | Oscillating | Exit | State
 
 
 class Trail(msgspec.Struct, frozen=True):
@@ -70,7 +74,8 @@ def scale_for(name: str, critics: Sequence[Step]) -> Scale | None:
     asked = [step for step in critics if who in ("", step.name)]
     found: set[Scale] = set()
     if what == "score" or not what:
-        found = {step.scale or UNIT for step in ([step for step in asked if not step.gate] or asked)}
+        judging = [step for step in asked if not step.condition]
+        found = {step.scale or UNIT for step in ([step for step in judging if not step.gate] or judging)}
     elif what != CONFIDENCE:
         wanted = [(step, each) for step in asked for each in step.criteria if what in (LOWEST, each.name)]
         if what == LOWEST:
@@ -104,9 +109,11 @@ def have_scales(critics: Sequence[Step]) -> bool:
     return any(step.scale or step.criteria for step in critics)
 
 
-def meets(condition: Condition, rating: Rating, critics: tuple[Step, ...], rules: int) -> bool:
-    """Returns whether a condition about one draft holds."""
-    measured = Measured(rating, "", 0, 0.0, 0, 0.0, (), (), {}, critics, rules=rules)
+def meets(
+    condition: Condition, rating: Rating, critics: tuple[Step, ...], rules: int, values: Values = NO_VALUES
+) -> bool:
+    """Returns whether a condition about one draft holds; `values` are those of the run's state."""
+    measured = Measured(rating, "", 0, 0.0, 0, 0.0, (), (), {}, critics, rules=rules, values=values)
     return _holds(condition, measured, limits=True) is True
 
 
@@ -141,6 +148,8 @@ def rating_of(version: int, critique: Critique, rules: int, step: Step) -> Ratin
     if critique.measures:
         counts = {(step.name, name): value for name, value in critique.measures.items()}
         rating = msgspec.structs.replace(rating, counts=counts)
+    if step.condition:
+        return msgspec.structs.replace(rating, aside=True)
     if not step.gate:
         return rating
     enough = rating.score >= 1 and errors == 0 if step.passes is None else meets(step.passes, rating, (step,), rules)
@@ -160,7 +169,7 @@ class Measured(msgspec.Struct, frozen=True):
     """The values that a condition may test: `peaks` are the running best scores, `seen` the hashes judged before.
 
     `trails` are the running best and the latest scores of criteria; `critics` those whose scales count. `earlier` is
-    the rating of the draft judged before.
+    the rating of the draft judged before. `values` are those of the run's state that are about the current draft.
     """
 
     rating: Rating
@@ -175,6 +184,7 @@ class Measured(msgspec.Struct, frozen=True):
     critics: tuple[Step, ...] = ()
     earlier: Rating | None = None
     rules: int = RULES
+    values: Values = {}
 
 
 def loop_outcome(condition: Condition, measured: Measured, *, own_word: bool) -> Outcome | None:
@@ -214,7 +224,7 @@ def _word_on_draft(condition: Condition, measured: Measured | None) -> Word:
     match condition:
         case Exit():
             return "yes"
-        case Compare(quantity) if quantity not in _LIMITS:
+        case Compare() | State() if not (isinstance(condition, Compare) and condition.quantity in _LIMITS):
             if measured is None:
                 return "no"
             known: dict[bool | None, Word] = {True: "yes", False: "no", None: "unknown"}
@@ -231,6 +241,26 @@ def _word_on_draft(condition: Condition, measured: Measured | None) -> Word:
             return next((each for each in order if each in words), "")
         case _:
             return ""
+
+
+def asks_critics(condition: Condition) -> bool:
+    """Returns whether a condition looks at what only critics say."""
+    return any(_is_of_critics(each) for each in atoms(condition))
+
+
+def _is_of_critics(atom: Atom) -> bool:
+    match atom:
+        case Compare(quantity):
+            return quantity not in (*_LIMITS, "outputs")
+        case Exit() | State():
+            return False
+        case Approved() | Plateau() | Oscillating():
+            return True
+
+
+def looks_at_state(condition: Condition) -> bool:
+    """Returns whether a condition looks at the run's state."""
+    return any(isinstance(each, State) for each in atoms(condition))
 
 
 def memory_needed(condition: Condition) -> tuple[int, int]:
@@ -253,10 +283,37 @@ def _holds(condition: Condition, measured: Measured, *, limits: bool) -> bool | 
         case Compare("criterion" | "change", sign, value) if is_counted(condition.of, measured.critics):
             number = _count(condition, measured)
             return None if number is None else _OPERATORS[sign](number, value)
+        case State():
+            return _holds_of_value(condition, measured.values)
         case Compare("criterion", of=name) if is_left_open(name, measured.rating, measured.critics, measured.rules):
             return None
         case _:
             return (limits or _outcome_of(condition) == "accepted") and _is_true(condition, measured)
+
+
+def _holds_of_value(term: State, values: Values) -> bool | None:
+    if term.of not in values:
+        return None
+    value = values[term.of]
+    if term.operator == "is":
+        return bool(value)
+    if _kind_of(value) is None or _kind_of(value) != _kind_of(term.value):
+        return None
+    if term.operator == "==":
+        return value == term.value
+    return _OPERATORS[term.operator](value, term.value) if _kind_of(value) == "number" else None  # type: ignore[arg-type]
+
+
+def _kind_of(value: Value) -> Literal["truth", "number", "text"] | None:
+    match value:
+        case bool():
+            return "truth"
+        case int() | float():
+            return "number"
+        case str():
+            return "text"
+        case _:
+            return None
 
 
 def _count(term: Compare, measured: Measured) -> float | None:
@@ -294,7 +351,7 @@ def _is_true(atom: Atom, measured: Measured) -> bool:
             return len(latest) > 2 and latest[-2] != latest[-1] and latest[-1] in latest[:-2]
         case Oscillating(window):
             return measured.sha256 in measured.seen[-window:]
-        case Exit():
+        case Exit() | State():
             return False
 
 
@@ -302,7 +359,7 @@ def _outcome_of(atom: Atom) -> Outcome:
     match atom:
         case Compare(quantity):
             return _LIMITS.get(quantity, "accepted")
-        case Approved() | Exit():
+        case Approved() | Exit() | State():
             return "accepted"
         case Plateau():
             return "plateaued"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -16,7 +17,7 @@ from redraft.events.messages.domain_events import (
     RunEnded,
 )
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Approve, Parallel, Repeat
+from redraft.events.messages.plan import Approve, Repeat
 from redraft.projections.record_check.chain import Deviates
 from redraft.projections.record_check.drafts import (
     draft_of_failed_loop,
@@ -27,11 +28,30 @@ from redraft.projections.record_check.drafts import (
     is_held_back,
     is_withheld,
 )
-from redraft.projections.record_check.loop_conditions import Measured, judging_steps, loop_outcome, stands_against
+from redraft.projections.record_check.loop_conditions import (
+    Measured,
+    asks_critics,
+    judging_steps,
+    looks_at_state,
+    loop_outcome,
+    stands_against,
+)
 from redraft.projections.record_check.nodes import note_draft, walk_work
+from redraft.projections.record_check.outdated import current_values
 from redraft.projections.record_check.people import walk_approval
-from redraft.projections.record_check.ratings import Rated, Swings, asks_people, critics_of, publishes
+from redraft.projections.record_check.ratings import (
+    Rated,
+    Rating,
+    Swings,
+    asks_people,
+    closing_nodes,
+    judges_itself,
+    publishes,
+)
 from redraft.projections.record_check.walk import Broken, Edited, Frame, Over, Unclear, Walk
+
+_UNJUDGED: Final = Rating(0.0, 0, None, (), scored=False)
+"""Stands for the rating of a draft that no critic judges."""
 
 
 def walk_node(walk: Walk, frame: Frame) -> None:
@@ -71,7 +91,7 @@ def _enter_loop(walk: Walk, outer: Frame, node: Repeat) -> Frame:
     place = f"{outer.place}/{node.name}" if outer.place else node.name
     rated = walk.current if walk.current and walk.current.rating else None
     swings = Swings() if node.on_oscillation != "ignore" else None
-    frame = Frame(node.body, path, place, node, iteration=1, swings=swings)
+    frame = Frame(node.body, path, place, node, iteration=1, swings=swings, seen_drafts=walk.drafts)
     if walk.rules < 2:
         frame.best = frame.last = rated
     else:
@@ -101,14 +121,14 @@ def _walk_iterations(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None]
                 return ended
         except Edited as edited:
             walk.current = Rated(edited.ref)
-            frame.index, frame.due, frame.exit = len(frame.body), "", False
+            frame.index, frame.due, frame.exit, frame.heard = len(frame.body), "", False, ()
 
 
 def _check_end(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | None:
     """Returns the end of the loop if it ends here; checked after a verdict, and when an inner loop has ended."""
     assert frame.loop is not None  # noqa: S101 - only loops are decided on
     swung = frame.swings is not None and frame.swings.swung and frame.loop.on_oscillation == "stop"
-    if not (frame.due or frame.exit or swung):
+    if frame.heard or not (frame.due or frame.exit or swung):
         return None
     event = walk.peek()
     if not walk.repeats(event) and not (frame.exit or swung) and _is_others_word(walk, frame):
@@ -143,11 +163,15 @@ def _finish_body(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | N
 
 
 def _leave(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated | None]:
-    """Ends a loop that no draft has satisfied. A last draft that no critic judged is judged first."""
+    """Ends a loop that no draft has satisfied. A last draft that no critic judged is judged first; in a loop without
+    critics, free steps look at it first, unless one has.
+    """
     assert frame.loop is not None  # noqa: S101 - only loops are left
-    critics = critics_of(frame.loop)
     rated = walk.current is not None and walk.current.rating is not None
-    if not critics or (rated and not _is_others_word(walk, frame)):
+    seen = walk.drafts == frame.seen_drafts
+    if judges_itself(frame.loop):
+        seen = rated and not _is_others_word(walk, frame)
+    if seen or not closing_nodes(frame.loop):
         return _end_left(walk, frame) if frame.exit and walk.rules >= 3 else _end(walk, frame, outcome)
     event = walk.peek()
     if not isinstance(event.data, LoopClosing) or (event.data.path, event.data.outcome) != (frame.path, outcome):
@@ -156,17 +180,17 @@ def _leave(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated
 
 
 def _is_others_word(walk: Walk, frame: Frame) -> bool:
-    """Returns whether the draft's rating is an inner loop's, and this loop has critics of its own (rules 6)."""
-    assert frame.loop is not None  # noqa: S101 - only loops are left
-    judges = [each for each in frame.loop.body if isinstance(each, Parallel) and each.judge is not None]
-    return walk.rules >= 6 and frame.due == "output" and bool(judges or critics_of(frame.loop))
+    """Returns whether this loop has critics of its own that have not judged the current draft (rules 6)."""
+    judged = any(walk.current is not None and each.ref == walk.current.ref for each in frame.judged)
+    waits = frame.due == "output" or (frame.due == "state" and not judged)
+    return walk.rules >= 6 and waits and judges_itself(frame.loop)
 
 
 def _walk_closing(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated | None]:
     assert frame.loop is not None  # noqa: S101 - only loops are left
     walk.take()
     left = frame.exit and walk.rules >= 3
-    frame.body, frame.index, frame.closing = critics_of(frame.loop), 0, True
+    frame.body, frame.index, frame.closing = closing_nodes(frame.loop), 0, True
     frame.due, frame.exit = "", False
     while frame.index < len(frame.body):
         walk_work(walk, frame)
@@ -275,26 +299,28 @@ def _take_parents_end(walk: Walk, frame: Frame, event: Recorded) -> tuple[LoopEn
     return ended
 
 
-def _measure(walk: Walk, frame: Frame, now: datetime, *, own_word: bool, granted: bool = False) -> Outcome | None:
+def _measure(walk: Walk, frame: Frame, now: datetime, *, own_word: bool) -> Outcome | None:
     """Returns the outcome of the loop's condition for the current draft; None when it goes on or without a rating."""
-    measured = _measured(walk, frame, now, granted=granted)
+    measured = _measured(walk, frame, now)
     return loop_outcome(walk.until(frame), measured, own_word=own_word) if measured else None
 
 
 def _measured(walk: Walk, frame: Frame, now: datetime, *, granted: bool = False) -> Measured | None:
-    """Returns what the condition may test about the current draft; None without a rating."""
-    current = walk.current
-    if current is None or current.rating is None:
+    """Returns what the condition may test about the current draft; None where it needs a rating, and there is none."""
+    until, current = walk.until(frame), walk.current
+    rating = current.rating if current else None
+    if rating is None and (judges_itself(frame.loop) or asks_critics(until)):
         return None
-    no = current.rating.approved is False if walk.rules < 2 else is_barred(walk, current.ref)
-    approved = False if no else current.rating.approved or None
+    rating, ref = rating or _UNJUDGED, current.ref if current else DraftRef(0, "")
+    no = rating.approved is False if walk.rules < 2 else is_barred(walk, ref)
+    approved = False if no else rating.approved or None
     if asks_people(frame.loop) and not no:
-        approved = True if walk.approved == current.ref else None
-    rating = replace(current.rating, approved=True if granted else approved)
+        approved = True if walk.approved == ref else None
+    rating = replace(rating, approved=True if granted else approved)
     used = walk.usage
     return Measured(
         rating,
-        current.ref.sha256,
+        ref.sha256,
         len(finished_drafts(walk, frame)),
         walk.elapsed(now),
         used.tokens,
@@ -303,8 +329,9 @@ def _measured(walk: Walk, frame: Frame, now: datetime, *, granted: bool = False)
         frame.seen[:-1],
         frame.trails,
         judging_steps(frame.loop.body if frame.loop is not None else frame.body),
-        next((each.rating for each in frame.judged[::-1] if each.ref != current.ref), None),
+        next((each.rating for each in frame.judged[::-1] if each.ref != ref), None),
         walk.rules,
+        current_values(walk, frame) if looks_at_state(until) else {},
     )
 
 
@@ -315,8 +342,10 @@ def _skips_people(walk: Walk, frame: Frame) -> bool:
         path = f"{frame.prefix}{frame.body[frame.index].name}"
         return getattr(event.data, "path", "") != path
     current = walk.current
-    if frame.loop is None or current is None or current.rating is None:
+    measured = _measured(walk, frame, event.time, granted=True) if frame.loop is not None else None
+    if current is None or measured is None:
         return False
-    if is_beyond_people(walk, current.ref) or (walk.rules < 2 and current.rating.approved is False):
+    refused = current.rating is not None and current.rating.approved is False
+    if is_beyond_people(walk, current.ref) or (walk.rules < 2 and refused):
         return True
-    return _measure(walk, frame, event.time, own_word=False, granted=True) != "accepted"
+    return loop_outcome(walk.until(frame), measured, own_word=False) != "accepted"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -16,7 +17,7 @@ from redraft.events.messages.domain_events import (
     StepFailed,
 )
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Node, Parallel, Step
+from redraft.events.messages.plan import Node, Parallel, Role, Step
 from redraft.projections.record_check.answers import (
     Made,
     drop_heeded_advice,
@@ -26,7 +27,7 @@ from redraft.projections.record_check.answers import (
     take_request,
 )
 from redraft.projections.record_check.chain import Deviates
-from redraft.projections.record_check.counts import why_miscounted
+from redraft.projections.record_check.counts import declared_counts, why_miscounted
 from redraft.projections.record_check.drafts import best_of, better_of, is_barred, note_veto
 from redraft.projections.record_check.loop_conditions import (
     Trail,
@@ -45,7 +46,11 @@ from redraft.projections.record_check.ratings import (
     heed_gates,
     is_critic,
     join_ratings,
+    judges_itself,
+    role_of,
+    row_before,
 )
+from redraft.projections.record_check.run_state import changes_of, refuse_second
 from redraft.projections.record_check.skipped import take_skipped
 from redraft.projections.record_check.walk import Asked, Broken, Frame, Walk
 
@@ -54,7 +59,7 @@ _DECIMALS: Final = 14
 
 
 def walk_work(walk: Walk, frame: Frame) -> None:
-    """Walks the step or parallel at the frame's index, or a row of critics."""
+    """Walks the step or parallel at the frame's index."""
     node = frame.body[frame.index]
     if is_critic(node):
         _walk_critics(walk, frame)
@@ -65,12 +70,32 @@ def walk_work(walk: Walk, frame: Frame) -> None:
 
 
 def _walk_step(walk: Walk, frame: Frame, step: Step) -> None:
-    take_request(walk, step, f"{frame.prefix}{step.name}")
-    _, asked, data = take_only_answer(walk)
+    take_request(walk, step, f"{frame.prefix}{step.name}{frame.review or ''}")
+    event, asked, data = take_only_answer(walk)
     if isinstance(data, DraftGenerated | DraftRefined):
         drop_heeded_advice(walk, asked)
         _take_draft(walk, frame, data)
+    _pass_step(walk, frame, step.role, changed=bool(changes_of(event.data)))
+
+
+def _pass_step(walk: Walk, frame: Frame, role: Role, *, changed: bool) -> None:
+    """Goes on to the node after a step. The loop's condition must be checked after a free step, and after any other
+    that changed the state or, in a loop without critics, made a draft.
+    """
+    drafted = role in ("generator", "refiner") and not judges_itself(frame.loop)
+    if frame.loop is not None and (changed or drafted or role == "step"):
+        frame.due = "state"
     frame.index += 1
+    if role == "step":
+        frame.seen_drafts = walk.drafts
+        frame.index = _index_without_gate(walk, frame)
+
+
+def _index_without_gate(walk: Walk, frame: Frame) -> int:
+    """Returns the index of the next node after a free step: once a gate of its row has failed, no critic but a gate."""
+    gates = [node for node in row_before(frame.body, frame.index) if isinstance(node, Step) and node.gate]
+    failed = join_ratings(frame.heard).gate == "failed" if frame.heard else failed_gate(walk.current)
+    return _next_gate(frame.body, frame.index) if gates and failed else frame.index
 
 
 def _take_draft(walk: Walk, frame: Frame, data: Made) -> None:
@@ -96,9 +121,9 @@ def _known_rating(walk: Walk, ref: DraftRef) -> Rating | None:
 
 
 def _walk_parallel(walk: Walk, frame: Frame, node: Parallel) -> None:
-    if node.steps[0].role == "publisher":
-        _walk_publishers(walk, frame, node)
-        frame.index += 1
+    if node.steps[0].role in ("publisher", "step"):
+        changed = _walk_side_by_side(walk, frame, node)
+        _pass_step(walk, frame, node.steps[0].role, changed=changed)
         return
     before = walk.current
     chosen, rating = _walk_candidates(walk, frame, node)
@@ -110,27 +135,36 @@ def _walk_parallel(walk: Walk, frame: Frame, node: Parallel) -> None:
 
 
 def _walk_critics(walk: Walk, frame: Frame) -> None:
-    """Walks consecutive critics; their joined rating is the draft's."""
-    ratings: list[Rating] = []
-    first = frame.index
-    while frame.index < len(frame.body) and is_critic(frame.body[frame.index]):
-        rating = _walk_critic(walk, frame, frame.body[frame.index], ratings)
-        if rating is None:
-            frame.index += 1
-            continue
-        ratings.append(rating)
-        frame.index = _index_after(frame.body, frame.index, join_ratings(ratings))
-    if walk.current is None:
+    """Walks a critic or a panel. After the last one of a row, their joined rating is the draft's."""
+    rating = _walk_critic(walk, frame, frame.body[frame.index], frame.heard)
+    frame.index += 1
+    if rating is not None:
+        frame.heard = (*frame.heard, rating)
+        failed = join_ratings(frame.heard).gate == "failed"
+        frame.index = _next_gate(frame.body, frame.index) if failed else frame.index
+    if walk.current is None or _row_goes_on(frame):
         return
     reviewed = walk.frames[-2] if frame.review is not None else frame
-    joined = heed_gates(join_ratings(ratings), ratings, walk.rules)
-    joined = note_silence(joined, frame.body[first : frame.index])
+    joined = heed_gates(join_ratings(frame.heard), frame.heard, walk.rules)
+    joined = note_silence(joined, row_before(frame.body, frame.index))
+    frame.heard = ()
     _rate_draft(walk, reviewed, walk.current.ref, joined)
     if frame.review is None:
         frame.due = "judged"
 
 
-def _walk_critic(walk: Walk, frame: Frame, node: Node, said: list[Rating]) -> Rating | None:
+def _row_goes_on(frame: Frame) -> bool:
+    """Returns whether a critic is yet to come in the row, after free steps or not: only a gate once one has failed."""
+    failed = bool(frame.heard) and join_ratings(frame.heard).gate == "failed"
+    for node in frame.body[frame.index :]:
+        if is_critic(node) and (not failed or (isinstance(node, Step) and node.gate)):
+            return True
+        if role_of(node) not in ("critic", "step"):
+            return False
+    return False
+
+
+def _walk_critic(walk: Walk, frame: Frame, node: Node, said: Sequence[Rating]) -> Rating | None:
     """Walks a critic or a panel, before which these were heard; None for one that was left out."""
     suffix = frame.review or ""
     if isinstance(node, Parallel):
@@ -138,7 +172,8 @@ def _walk_critic(walk: Walk, frame: Frame, node: Node, said: list[Rating]) -> Ra
     assert isinstance(node, Step)  # noqa: S101 - only steps and parallels judge
     if take_skipped(walk, frame, node, f"{frame.prefix}{node.name}{suffix}", said):
         return None
-    take_request(walk, node, f"{frame.prefix}{node.name}{suffix}")
+    heard = heed_gates(join_ratings(said), said, walk.rules) if node.condition and said else None
+    take_request(walk, node, f"{frame.prefix}{node.name}{suffix}", heard=heard)
     event, asked, data = take_only_answer(walk)
     assert isinstance(data, DraftCritiqued)  # noqa: S101 - a critic's answer, `answer` saw to it
     return _rate(walk, event, asked.step, data)
@@ -146,7 +181,7 @@ def _walk_critic(walk: Walk, frame: Frame, node: Node, said: list[Rating]) -> Ra
 
 def _rate(walk: Walk, event: Recorded, step: Step, data: DraftCritiqued) -> Rating:
     """Returns the rating of a critique. Raises Deviates for measures that are not those that the plan declares."""
-    fault = why_miscounted(step, data.critique) if step.measures or data.critique.measures else ""
+    fault = why_miscounted(step, data.critique) if declared_counts(step) or data.critique.measures else ""
     if fault and not walk.repeats(event):
         raise Deviates("step", event, fault)
     rating = rating_of(event.version, data.critique, walk.rules, step)
@@ -154,10 +189,9 @@ def _rate(walk: Walk, event: Recorded, step: Step, data: DraftCritiqued) -> Rati
     return rating
 
 
-def _index_after(body: tuple[Node, ...], index: int, rating: Rating) -> int:
-    """Returns the next index. Once a gate has failed, that is the next gate, or the first node after the critics."""
-    index += 1
-    while rating.gate == "failed" and index < len(body) and is_critic(body[index]):
+def _next_gate(body: tuple[Node, ...], index: int) -> int:
+    """Returns the index of the next gate, or of the first node after the critics from this index on."""
+    while index < len(body) and is_critic(body[index]):
         node = body[index]
         if isinstance(node, Step) and node.gate:
             break
@@ -213,6 +247,7 @@ class _ParallelWalk:
         self.asked = 0
         self.failed = 0
         self.skipped = 0
+        self.written: dict[str, str] = {}
         self._ask()
 
     def next(self, askable: int | None = None) -> tuple[Recorded, Asked, StepAnswered] | None:
@@ -228,13 +263,15 @@ class _ParallelWalk:
             return None
         given = take_answer(self.walk)
         if given is None or not isinstance(given[2], StepFailed):
+            if given is not None:
+                refuse_second(self.written, given[0])
             return given
         if len(self.node.steps) - self.failed - 1 < answers_needed(self.node):
             raise Broken(publishing=given[1].step.role == "publisher")
         self.failed += 1
         return None
 
-    def leave_out(self, frame: Frame, said: list[Rating]) -> bool:
+    def leave_out(self, frame: Frame, said: Sequence[Rating]) -> bool:
         """Takes the event that the next critic is not asked, after these were heard; returns whether there is one."""
         if not take_skipped(self.walk, frame, self.node.steps[self.asked], self._next_path(), said):
             return False
@@ -254,7 +291,7 @@ class _ParallelWalk:
         self.asked += 1
 
 
-def _walk_panel(walk: Walk, frame: Frame, node: Parallel, said: list[Rating]) -> Rating:
+def _walk_panel(walk: Walk, frame: Frame, node: Parallel, said: Sequence[Rating]) -> Rating:
     """Walks a panel of critics; returns their joined rating. Critics without an answer count as late."""
     turns = _ParallelWalk(walk, frame, node)
     ratings: list[tuple[int, Rating]] = []
@@ -339,6 +376,7 @@ def _walk_judge(walk: Walk, node: Parallel, path: str, made: list[DraftRef]) -> 
     assert node.judge is not None  # noqa: S101 - the caller saw to it
     asked = 0
     ratings: dict[int, Rating] = {}
+    written: dict[str, str] = {}
     while len(ratings) < len(made):
         following = f"{path}/{node.judge.name}[{asked + 1}]"
         if asked < len(made) and (not asked or is_asked_next(walk, following)):
@@ -350,6 +388,7 @@ def _walk_judge(walk: Walk, node: Parallel, path: str, made: list[DraftRef]) -> 
             continue
         if not isinstance(given[2], DraftCritiqued):
             raise Broken
+        refuse_second(written, given[0])
         number = made.index(given[2].draft)
         ratings[number] = _rate(walk, given[0], given[1].step, given[2])
     later = 1 if walk.rules >= 3 else -1
@@ -357,10 +396,14 @@ def _walk_judge(walk: Walk, node: Parallel, path: str, made: list[DraftRef]) -> 
     return made[best], ratings[best]
 
 
-def _walk_publishers(walk: Walk, frame: Frame, node: Parallel) -> None:
-    """Walks several publishers; as many as the parallel waits for must answer."""
+def _walk_side_by_side(walk: Walk, frame: Frame, node: Parallel) -> bool:
+    """Walks several publishers or free steps, of which as many as the parallel waits for must answer.
+
+    Returns whether one of them changed the state.
+    """
     turns = _ParallelWalk(walk, frame, node)
     answered = 0
     while answered < answers_needed(node):
         answered += turns.next() is not None
     walk.open = {}
+    return bool(turns.written)

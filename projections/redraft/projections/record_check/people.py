@@ -10,7 +10,7 @@ from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Approve, Repeat
 from redraft.projections.record_check.chain import Deviates
 from redraft.projections.record_check.nodes import walk_work
-from redraft.projections.record_check.ratings import Rated, Rating, critics_of, is_critic
+from redraft.projections.record_check.ratings import Rated, Rating, closing_nodes, is_critic, row_before
 from redraft.projections.record_check.walk import Edited, Frame, Over, Unclear, Walk
 
 
@@ -143,11 +143,15 @@ def _walk_review(walk: Walk, frame: Frame, ref: DraftRef) -> None:
 
 
 def _critics_before(walk: Walk, frame: Frame) -> Frame | None:
-    """Returns the critics of the last loop before the approval, else those before it in its own body."""
+    """Returns the critics of the last loop before the approval, else those before it in its own body.
+
+    Free steps beside them look at the draft too.
+    """
     label = f"[edit{walk.edits}]"
     before = frame.body[: frame.index]
     for node in reversed(before):
-        if isinstance(node, Repeat) and critics_of(node):
-            return Frame(critics_of(node), f"{frame.prefix}{node.name}{label}/", review="")
-    critics = tuple(node for node in before if is_critic(node))
-    return Frame(critics, frame.prefix, review=label) if critics else None
+        if isinstance(node, Repeat) and closing_nodes(node):
+            return Frame(closing_nodes(node), f"{frame.prefix}{node.name}{label}/", review="")
+    near = row_before(before, len(before))
+    critics = tuple(node for node in before if is_critic(node) or node in near)
+    return Frame(critics, frame.prefix, review=label) if any(map(is_critic, critics)) else None

@@ -23,7 +23,8 @@ class Rating(msgspec.Struct, frozen=True):
     `gate` is `passed` when only gates have judged, `failed` when a gate refused the draft. It is not `scored` if
     critics gave verdicts only. `scale` is what all its critics declare. `marks` are joined scores of criteria, `own`
     those of single critics, by their names in conditions. `counts` are the measures that critics gave. `silent` is
-    True when one of the critics of the row, gates aside, has a criterion that nobody scored.
+    True when one of the critics of the row, gates aside, has a criterion that nobody scored. A condition of one's own
+    is `aside`: it neither approves nor refuses.
     """
 
     score: float
@@ -37,6 +38,7 @@ class Rating(msgspec.Struct, frozen=True):
     own: dict[str, float] = {}
     counts: dict[tuple[str, str], float] = {}
     silent: bool = False
+    aside: bool = False
 
     def named(self, name: str) -> float:
         """The share of what a condition names; 0 for what no critic that answered gave."""
@@ -111,7 +113,7 @@ def _join_heard(ratings: Sequence[Rating], combine: Combine, weights: Sequence[f
         return msgspec.structs.replace(heard[0], critiques=critiques)
     numbered = [number for number in counted if ratings[number].scored] or counted
     shares = [weights[number] for number in numbered] if weights else ()
-    verdicts = [each.approved for each in heard]
+    verdicts = [each.approved for each in heard if not each.aside] or [None]
     approved = False if False in verdicts else (True if all(verdicts) else None)
     score = _join_scores([ratings[number].score for number in numbered], combine, shares, vetoed=approved is False)
     scored = any(each.scored for each in heard)
@@ -170,6 +172,25 @@ def is_critic(node: Node) -> bool:
 def critics_of(loop: Repeat) -> tuple[Node, ...]:
     """Returns the critics of a loop's own body."""
     return tuple(node for node in loop.body if is_critic(node))
+
+
+def judges_itself(loop: Repeat | None) -> bool:
+    """Returns whether critics, or a judge, stand in a loop's own body."""
+    judges = [each for each in loop.body if isinstance(each, Parallel) and each.judge is not None] if loop else []
+    return loop is not None and bool(judges or critics_of(loop))
+
+
+def row_before(body: Sequence[Node], index: int) -> tuple[Node, ...]:
+    """Returns the row of critics before this place, with the free steps that stand between them."""
+    start = index
+    while start and role_of(body[start - 1]) in ("critic", "step"):
+        start -= 1
+    return tuple(body[start:index])
+
+
+def closing_nodes(loop: Repeat) -> tuple[Node, ...]:
+    """Returns the critics and free steps of a loop's own body, which look at its last draft."""
+    return tuple(node for node in loop.body if role_of(node) in ("critic", "step"))
 
 
 def asks_people(loop: Repeat | None) -> bool:

@@ -5,7 +5,6 @@ What a run says of itself is checked on the walk along its plan; a verdict of an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
@@ -23,6 +22,7 @@ from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Step, steps_of
 from redraft.events.messages.reuse import twins_before, verdict_key
 from redraft.projections.record_check.chain import Deviates, Finding, finding_at
+from redraft.projections.record_check.run_state import changes_of, place_of, values_after
 from redraft.projections.record_check.walk import Walk
 
 Sources: TypeAlias = Mapping[str, Sequence[Recorded]]
@@ -58,6 +58,8 @@ def check_verdict(walk: Walk, event: Recorded, data: StepAnswered, request: Step
         return
     own = walk.events[again.version - 1].data if again.run == event.run else None
     differs = isinstance(own, DraftCritiqued) and own.critique != data.critique
+    if changes_of(data):
+        raise Deviates("state", event, "a verdict that is taken again changes no values")
     if differs or not data.usage.is_nothing:
         raise Deviates("reuse", event, f"this is not the verdict of {_name_of(again)}, at no cost")
 
@@ -112,7 +114,7 @@ def _key_of(events: Sequence[Recorded], version: int) -> str:
     It is empty too where the request has another key than that of what was given, unless a fork repeats it.
     """
     source = events[version - 1].data if 0 < version <= len(events) else None
-    if not isinstance(source, DraftCritiqued) or source.reused is not None:
+    if not isinstance(source, DraftCritiqued) or source.reused is not None or source.state:
         return ""
     for number in range(version - 2, 0, -1):
         asked = events[number].data
@@ -125,12 +127,13 @@ def _key_of(events: Sequence[Recorded], version: int) -> str:
 def _key_given(before: Sequence[Recorded], data: StepRequested) -> str:
     """Returns the key of what the critic of this request is given, after these events of its run."""
     begun = before[0].data
-    place = re.sub(r"\[[^/]*", "", data.path)
+    place = place_of(data.path)
     step = dict(steps_of(begun.plan.steps)).get(place) if isinstance(begun, RunStarted) else None
     if step is None or data.draft is None or not isinstance(begun, RunStarted):
         return ""
     twins = twins_before(begun.plan.steps, place)
-    return verdict_key(step, twins, begun.brief, data.draft, _media_type(before), data.outputs)
+    given = data.draft, _media_type(before), data.outputs
+    return verdict_key(step, twins, begun.brief, *given, values_after(before))
 
 
 def _media_type(before: Sequence[Recorded]) -> str:

@@ -8,7 +8,8 @@ from redraft.events.messages.domain_events import CriticSkipped, StepRequested
 from redraft.events.messages.plan import Parallel, Step, steps_of
 from redraft.projections.record_check.chain import Deviates
 from redraft.projections.record_check.loop_conditions import meets, note_silence
-from redraft.projections.record_check.ratings import Rating, heed_gates, is_critic, join_ratings
+from redraft.projections.record_check.outdated import current_values
+from redraft.projections.record_check.ratings import Rating, heed_gates, join_ratings, row_before
 from redraft.projections.record_check.walk import Frame, Walk
 
 
@@ -24,7 +25,7 @@ def take_skipped(walk: Walk, frame: Frame, step: Step, path: str, said: Sequence
         return False
     before = _before(frame)
     heard = note_silence(heed_gates(join_ratings(said), said, walk.rules), before)
-    holds = meets(step.when, heard, before, walk.rules)
+    holds = meets(step.when, heard, before, walk.rules, current_values(walk, frame))
     if isinstance(data, StepRequested):
         if not holds and not walk.repeats(event):
             raise Deviates("skipped", event, f"the condition of {path} does not hold, and it was asked")
@@ -42,9 +43,7 @@ def take_skipped(walk: Walk, frame: Frame, step: Step, path: str, said: Sequence
 
 def _before(frame: Frame) -> tuple[Step, ...]:
     """Returns the critics that are asked before the one at the frame's index with a condition."""
-    row = frame.index
-    while row and is_critic(frame.body[row - 1]):
-        row -= 1
     panel = frame.body[frame.index]
     beside = [step for step in panel.steps if step.when is None] if isinstance(panel, Parallel) else []
-    return (*(step for _, step in steps_of(frame.body[row : frame.index])), *beside)
+    row = (step for _, step in steps_of(row_before(frame.body, frame.index)) if step.role == "critic")
+    return (*row, *beside)

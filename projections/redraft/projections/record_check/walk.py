@@ -21,7 +21,8 @@ from redraft.events.messages.plan import Node, Plan, Repeat, Step, loops_of
 from redraft.events.messages.usage import Usage
 from redraft.projections.record_check.chain import Deviates
 from redraft.projections.record_check.loop_conditions import Trail
-from redraft.projections.record_check.ratings import Rated, Swings
+from redraft.projections.record_check.ratings import Rated, Rating, Swings
+from redraft.projections.record_check.run_state import StateFold
 
 _COUNTED: Final[tuple[Literal["tokens", "cost", "calls"], ...]] = ("tokens", "cost", "calls")
 _NEEDS_GOING_ON: Final = (
@@ -76,7 +77,8 @@ class Frame(msgspec.Struct):
     By rules 1, `best` and `last` may leave a loop. By rules 2, the draft that leaves it is one that its critics
     `judged`, the rated draft that it began with (`entry`), or the last result of an inner loop (`inner`). `place` is
     the loop's path in the plan. `due` says why the condition must be checked, if it must. `closing` and `review` mark
-    critics of a last draft, and of an edit (the suffix of their names).
+    critics of a last draft, and of an edit (the suffix of their names). `heard` are the ratings of a row of critics in
+    progress; `seen_drafts` is how many drafts there were when a free step of the body answered last.
     """
 
     body: tuple[Node, ...]
@@ -99,6 +101,8 @@ class Frame(msgspec.Struct):
     outputs: tuple[DraftRef, ...] = ()
     swings: Swings | None = None
     trails: dict[str, Trail] = {}
+    heard: tuple[Rating, ...] = ()
+    seen_drafts: int = 0
 
     @property
     def prefix(self) -> str:
@@ -138,6 +142,7 @@ class Walk:
         self.paused = False
         self.edits = 0
         self.drafts = 0
+        self.state = StateFold(stream[0], begun.plan, inherits=begun.parent is not None)
 
     def peek(self) -> Recorded:
         """Returns the next event that the plan must explain. Raises RecordEnds, Over, Broken, Edited."""
@@ -207,6 +212,8 @@ class Walk:
                 raise Broken("over_budget")
             case events.StepRequested():
                 return self._asks_again(data)
+            case events.StateChanged(path=""):
+                self.state.take_persons(event, data, self.inherited)
             case events.ChoicesCredited() if event.version == self.inherited:
                 pass  # its parent was about to end
             case _:

@@ -55,8 +55,8 @@ DECIDING = [
         "counter not reset",
         "actors.deciding.evolve",
         "_apply_iteration",
-        "Frame(node.body, event.path, node, iteration=1)",
-        "Frame(node.body, event.path, node, iteration=max(1, top.iteration + 1))",
+        "Frame(node.body, event.path, node, iteration=1,",
+        "Frame(node.body, event.path, node, iteration=max(1, top.iteration + 1),",
         0,
     ),
     Fault(
@@ -197,8 +197,8 @@ DECIDING = [
         "verdict on another draft taken again",
         "actors.deciding.reusing",
         "with_key",
-        "verdict_key(step, twins, state.brief, request.draft, state.media_type",
-        "verdict_key(step, twins, state.brief, type(request.draft)(1, ''), state.media_type",
+        "given = (request.draft, state.media_type",
+        "given = (type(request.draft)(1, ''), state.media_type",
         6,
     ),
     Fault(

@@ -11,6 +11,7 @@ from msgspec.structs import asdict, astuple
 
 from redraft.app.cli.shared.output import print_json, print_line, print_wrapped
 from redraft.app.cli.shared.tables import print_table
+from redraft.app.rehearsal.changes import unguessed, write_changes
 from redraft.app.rehearsal.guesses import Guess, Guesses, write_guess
 from redraft.app.rehearsal.rehearsal import Rehearsal, Spread, Summary, summarize
 from redraft.events.messages.scales import Scale, score_text
@@ -56,12 +57,13 @@ def print_rehearsed(rehearsal: Rehearsal, runs: int, seed: int, *, json: bool) -
 
 def _write_guesses(guesses: Guesses) -> dict[str, list[str]]:
     kinds = ("critics", "generators", "refiners", "gates", "people", *(("measures",) if guesses.measures else ()))
+    changes = {"state": write_changes(guesses.changes)} if guesses.changes else {}
     every: dict[str, Mapping[str, Guess]] = {kind: getattr(guesses, kind) for kind in kinds}
     texts = {
         about: [f"{name}={write_guess(each)}" if name else write_guess(each) for name, each in those.items()]
         for about, those in every.items()
     }
-    return texts | {"fails": [f"{guesses.fails:g}"], "takes": [f"{guesses.takes:g} s"]}
+    return texts | changes | {"fails": [f"{guesses.fails:g}"], "takes": [f"{guesses.takes:g} s"]}
 
 
 def _print_shares(found: Summary) -> None:
@@ -93,6 +95,10 @@ def _notes(rehearsal: Rehearsal, found: Summary) -> Iterator[str]:
     if found.unpriced:
         calls = counted(found.unpriced, "call")
         yield f"the cost leaves out {calls} whose price is not known: name a --model, or state model_prices"
+    if alike := list(unguessed(rehearsal.plan, rehearsal.guesses.changes)):
+        names = ", ".join(map(plain, alike))
+        said = f"--state '{plain(alike[0])}={{\"NAME\": VALUE}}'"
+        yield f"guessed as no change of the state: what {names} may change; say what it does with {said}"
     if free := rehearsal.free():
         actors = ", ".join(map(plain, free))
         yield f"not counted: what {actors} may ask of models; their steps can say reserve_tokens, reserve_cost, …"

@@ -9,17 +9,19 @@ from dataclasses import replace
 from hashlib import sha256
 from math import inf, nextafter
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, assert_never
 
 import msgspec
 
 from redraft.actors.runtime.working.results import critique_of, receipt_of, revision_of, text_of
+from redraft.actors.runtime.working.returned_state import values_of, verdict_of
 from redraft.actors.runtime.working.returned_values import InvalidResult
 from redraft.actors.workflow.actor import TAKES, Actor
-from redraft.actors.workflow.context import Context
+from redraft.actors.workflow.context import ConditionFacts, Context, WithState
 from redraft.events.errors import ContentError, InputError, PermanentError, StepError
 from redraft.events.messages.content import Critique, Draft, History, Mark, Receipt, Revision, new_draft
 from redraft.events.messages.plan import Role
+from redraft.events.messages.run_state import Values
 from redraft.events.messages.scales import UNIT, Scale, on_scale, to_share
 from redraft.events.messages.usage import Usage
 
@@ -35,8 +37,8 @@ Work: TypeAlias = Callable[..., Awaitable[Any]]
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What an actor answered to one attempt. `asked` is the SHA-256 (hex) of what it was given.
 
-    One of `text`, `critique`, `revision`, `receipt` and `error` is there; scores are shares, 0..1. A `permanent` error
-    is not tried again.
+    One of `text`, `critique`, `revision`, `receipt` and `error` is there, but for a free step; scores are shares, 0..1.
+    `state` are the values of the run's state that it changed. A `permanent` error is not tried again.
     """
 
     path: str
@@ -49,6 +51,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     critique: Critique | None = None
     revision: Revision | None = None
     receipt: Receipt | None = None
+    state: Values = {}
     error: str = ""
     permanent: bool = False
     usage: Usage = Usage()
@@ -118,7 +121,7 @@ class Player:
             if answer is None:
                 raise PermanentError(self._miss(actor, context))
             context.used(answer.usage)
-            return _given_again(answer, context)
+            return _given_again(actor, answer, context)
 
         return work
 
@@ -136,8 +139,9 @@ def _standing_in(actor: Actor, work: Work) -> Actor:
         return await work(**given)
 
     own = () if actor.role == "refiner" else ("critique", "history")
+    facts = ("facts",) if actor.condition else ()
     takes = tuple(each for each in TAKES[actor.role] if each not in own or each in actor.takes)
-    return replace(actor, function=function, takes=takes, is_async=True, isolation="none")
+    return replace(actor, function=function, takes=(*takes, *facts), is_async=True, isolation="none")
 
 
 async def _called(actor: Actor, given: dict[str, Any]) -> Any:  # noqa: ANN401 - what the actor returns
@@ -148,17 +152,19 @@ async def _called(actor: Actor, given: dict[str, Any]) -> Any:  # noqa: ANN401 -
 
 
 def asked_of(actor: Actor, given: dict[str, Any]) -> str:
-    """Returns the SHA-256 (hex) of what an actor was given: texts, critique, history and options; no ids, no times."""
+    """Returns the SHA-256 (hex) of what an actor was given: texts, critique, history, options and state."""
     context: Context = given["context"]
     draft: Draft | None = given.get("draft")
-    history: History | None = given.get("history")
+    facts: ConditionFacts | None = given.get("facts")
+    history: History | None = facts.history if facts else given.get("history")
     texts = [each.text for each in (*history.drafts, history.own) if each is not None] if history else []
     told = history and (msgspec.structs.replace(history, drafts=(), own=None), texts)
     asked = (
         *(actor.role, actor.name, given["brief"].text, draft and draft.text),
-        *(given.get("critique"), told, dict(sorted(context.options.items()))),
+        *(facts.critique if facts else given.get("critique"), told, dict(sorted(context.options.items()))),
         *([each.text for each in context.outputs], [each.text for each in context.beside]),
         *(context.scale, context.criteria),
+        *([dict(sorted(context.state.items()))] if context.state else []),
     )
     return sha256(msgspec.json.encode(_rounded(msgspec.to_builtins(asked)))).hexdigest()
 
@@ -177,22 +183,40 @@ def _rounded(value: object) -> object:
 
 def _answer_of(actor: Actor, returned: object, given: Mapping[str, Any]) -> dict[str, Any]:
     context: Context = given["context"]
+    if isinstance(returned, WithState):
+        return {**_answer_of(actor, returned.result, given), "state": values_of(returned.state)}
     match actor.role:
         case "generator":
             text, media_type = text_of(returned, "text/plain")
             return {"text": text, "media_type": media_type}
+        case "critic" if actor.condition:
+            return {"critique": verdict_of(actor.name, returned)}
         case "critic":
             return {"critique": critique_of(actor, returned, context.scale, context.criteria, given["draft"].text)}
         case "refiner":
             return {"revision": revision_of(returned, given["draft"], given.get("critique"))}
-        case _:
+        case "publisher":
             return {"receipt": receipt_of(returned, actor.name)}
+        case "step":
+            return {"state": values_of(returned)}
+        case _:
+            assert_never(actor.role)
 
 
-def _given_again(answer: Answer, context: Context) -> object:
+def _given_again(actor: Actor, answer: Answer, context: Context) -> object:
     """Returns what the actor returned, or raises what it raised."""
     if answer.error:
         raise (PermanentError if answer.permanent else StepError)(answer.error)
+    if actor.role == "step":
+        return answer.state
+    result = _result_again(actor, answer, context)
+    return WithState(result, answer.state) if answer.state else result
+
+
+def _result_again(actor: Actor, answer: Answer, context: Context) -> object:
+    """Returns the result of one of the four roles, or the verdict of a condition: True, False, or why not."""
+    if answer.critique is not None and actor.condition:
+        return next(iter(answer.critique.weaknesses), answer.critique.measures[actor.name] == 1)
     if answer.critique is not None:
         return _as_returned(answer.critique, context)
     if answer.text is not None:

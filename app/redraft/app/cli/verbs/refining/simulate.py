@@ -11,13 +11,22 @@ import typer
 
 from redraft.actors.plans.check import check_ready
 from redraft.actors.plans.paths import steps_in
-from redraft.app.cli.shared.options import ActorsOption, JsonOption, PlanChanges, WorkflowArgument, with_options
+from redraft.app.cli.shared.options import (
+    ActorsOption,
+    JsonOption,
+    PlanChanges,
+    StateOption,
+    WorkflowArgument,
+    with_options,
+)
 from redraft.app.models.configuration import actor_keys, models_of
 from redraft.app.settings.settings import read_settings
 from redraft.app.workflows.sources import override, prepare, read_source
+from redraft.app.workflows.state_values import read_state, with_state
 from redraft.events.errors import InputError, PlanError
 from redraft.events.messages.content import Brief
 from redraft.events.messages.plan import Plan
+from redraft.events.messages.run_state import Values
 
 if TYPE_CHECKING:
     from redraft.app.rehearsal.guesses import Guesses
@@ -59,6 +68,10 @@ class GuessOptions(msgspec.Struct, frozen=True):
         list[str],
         typer.Option(metavar="GUESS", help="What a critic counts: NAME=counts(WORST, BEST, SD); see below."),
     ] = []
+    state: Annotated[
+        list[str],
+        typer.Option(metavar="STEP={JSON}", help="What a step changes in the state [default: nothing]; see below."),
+    ] = []
     people: Annotated[
         list[str],
         typer.Option(metavar="GUESS", help="approve(SHARE, after=SECONDS) [default: approve(1)]"),
@@ -78,6 +91,7 @@ def simulate(
         str, typer.Option(metavar="SOURCE", help="A brief as long as those to come: a file, or the text itself.")
     ] = "",
     actors: ActorsOption = "",
+    settings: StateOption = [],  # noqa: B006 - never changed
     changes: PlanChanges,
     json: JsonOption = False,
 ) -> None:
@@ -86,19 +100,21 @@ def simulate(
     The decider of real runs decides; guesses stand for the answers. Each draft has a quality, 0 to 1: first drafts have
     about 0.5, refining adds about 0.3 of what is missing to 1, and noisy(0.1) scores it with a standard deviation of
     0.1. A guess for one step has its name, or its actor's, before it: judge=noisy(0.05). Measures meet their conditions
-    as often as drafts are good, unless a guess says how many there are: failing=counts(10, 0, 1). docs/cli.md has the
-    details.
+    as often as drafts are good, unless a guess says how many there are: failing=counts(10, 0, 1). Free steps change
+    nothing in the state, unless --state says what, once for each answer in turn: --state 'tests={"pass": true}'.
+    docs/cli.md has the details.
     """
     from redraft.app.cli.views.simulate import print_rehearsed
 
     if not 1 <= runs <= MOST:
         raise InputError(f"--runs is {runs}; give 1 to {MOST:,}")
-    rehearsal = _rehearsal(workflow, actors, _guesses(given), brief, changes)
+    rehearsal = _rehearsal(workflow, actors, _guesses(given), brief, read_state(settings), changes)
     print_rehearsed(rehearsal, runs, seed, json=json)
 
 
 def _guesses(given: GuessOptions) -> Guesses:
     """Returns the guesses that the options mean. Raises InputError."""
+    from redraft.app.rehearsal.changes import read_changes
     from redraft.app.rehearsal.guesses import Approve, Gains, Guesses, Noisy, Passes, Scores, Starts, read_guesses
     from redraft.app.rehearsal.measured import Counts
 
@@ -114,13 +130,18 @@ def _guesses(given: GuessOptions) -> Guesses:
         read_guesses("--gate", given.gate, [Passes], usual.gates),
         read_guesses("--people", given.people, [Approve], usual.people),
         read_guesses("--measure", given.measure, [Counts], usual.measures),
+        read_changes(given.state),
         given.fails,
         given.takes,
     )
 
 
-def _rehearsal(workflow: str, actors: str, guesses: Guesses, brief: str, changes: PlanChanges) -> Rehearsal:
+def _rehearsal(
+    workflow: str, actors: str, guesses: Guesses, brief: str, values: Values, changes: PlanChanges
+) -> Rehearsal:
     """Returns the rehearsal of a workflow. Raises InputError for all that is wrong with what was given."""
+    from redraft.app.client.result import check_values
+    from redraft.app.rehearsal.changes import check_changes
     from redraft.app.rehearsal.rehearsal import Rehearsal
     from redraft.app.workflows.briefs import read_brief
 
@@ -135,6 +156,9 @@ def _rehearsal(workflow: str, actors: str, guesses: Guesses, brief: str, changes
         if brief
         else Brief(" " * LENGTH)
     )
+    about = with_state(about, values)
+    check_values(plan, about.state)
+    check_changes(plan, about, guesses.changes)
     models, own = models_of(settings), actor_keys(found.actors)
     return Rehearsal(prepare(plan, about, models, own, changes.model), about, guesses, models, own)
 
@@ -165,6 +189,7 @@ def _check_steps(plan: Plan, guesses: Guesses) -> None:
     check_steps("--generator", guesses.generators, list_names("generator"))
     check_steps("--refiner", guesses.refiners, list_names("refiner"))
     check_steps("--people", guesses.people, people)
+    check_steps("--state", guesses.changes, [name for step in steps for name in (step.name, step.actor)])
 
 
 def _check_measures(plan: Plan, guesses: Guesses) -> None:
