@@ -54,5 +54,18 @@ tested = (
     .start_with(write)
     .repeat_until(state.tests_pass, max_iterations=4, name="Tests", body=[run_tests, improve])
 )
+
+
+@step
+def count(context):
+    return {"counted": len(context.state)}
+
+
+@generator
+def repeat(brief):
+    return brief.text
+
+
+free = Workflow("free").start_with(count, repeat)
 """
-"""`judged` has a critic in its loop, `tested` has none."""
+"""`judged` has a critic in its loop, `tested` has none; `free` has a state of any values."""

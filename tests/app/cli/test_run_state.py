@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.app.cli_calls import begin, call, document, one_line, said
+from tests.app.deployments import deployment
 from tests.app.stateful import STATEFUL
 
 
@@ -257,3 +258,20 @@ def test_a_process_of_its_own_begins_shows_and_compares(folder: Path) -> None:
     assert "sources: null" in begin("diff", "last", "--state", "1", "3", folder=folder).out
     refused = begin("run", "article.py:judged", "Tides", "--set", "state.limit=many", folder=folder)
     assert (refused.code, refused.out) == (2, "")
+
+
+def test_a_deployment_begins_and_forks_with_values(tmp_path: Path) -> None:
+    with deployment(tmp_path) as there:
+        (there.folder / "article.py").write_text(STATEFUL)
+        refused = there.call("submit", "article.py:judged", "Tides", "--set", "state.limit=many")
+        assert refused.code == 2
+        assert refused.err == "redraft: state: limit is 'many'; the plan's state has int there\n"
+        there.start("up", "up", "article.py:judged")
+        there.serving("up")
+        begun = there.json("submit", "article.py:judged", "Tides", "--set", "state.audience=children", "--wait")
+        assert begun["draft"]["text"] == "Tides for children The moon."
+        assert begun["state"]["tests_pass"] is True
+        forked = there.json("fork", begun["run"], "--at", "5", "--set", "state.audience=experts", "--wait")
+        assert forked["state"]["audience"] == "experts"
+        told = there.call("diff", begun["run"], forked["run"], "--state").out
+        assert told == 'audience: "children" → "experts"\n'

@@ -18,7 +18,7 @@ from tests.app.stateful import STATEFUL
 @pytest.fixture(scope="module")
 def stateful(folder: Path) -> Iterator[Served]:
     (folder / "article.py").write_text(STATEFUL)
-    with served(folder, "article.py:judged", "article.py:tested") as running:
+    with served(folder, "article.py:judged", "article.py:tested", "article.py:free") as running:
         yield running
 
 
@@ -54,6 +54,16 @@ def test_steps_without_a_role_are_in_the_lanes_with_what_they_changed(stateful: 
     assert "step · tests_pass = true" in page
     assert "no score: the loop ends by its own condition" in page
     assert "no score" not in html(stateful, f"/runs/{begin(stateful, 'judged')}")
+
+
+def test_a_page_lists_so_many_values_and_says_how_many_more_there_are(stateful: Served) -> None:
+    values = {f"v{number}": number for number in range(250)}
+    run = begin(stateful, "free", **values)
+    page = html(stateful, f"/runs/{run}")
+    assert row(page, "v199") == "199 the brief 1"
+    assert "v200" not in page.split('id="state"')[1].split("</section>")[0]
+    assert f"51 more values: <code>redraft show {run} --state</code>" in page
+    assert "v249" in stateful.client.get(f"/runs/{run}/audit.html").text
 
 
 def test_a_run_without_state_has_no_table_of_it(stateful: Served) -> None:

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 
 import msgspec
 import pytest
+from tests.projections.logs import stateful_told
+from tests.streams import recorded
 
 from redraft.actors import Critique, Workflow, critic, generator, outputs, refiner, repeat, score
 from redraft.app.settings.settings import read_settings
@@ -98,6 +100,20 @@ def test_an_event_that_comes_twice_ends_its_spans_once(history: Sequence[Recorde
 def test_spans_hold_no_text(history: Sequence[Recorded]) -> None:
     assert BRIEF in str([event.data for event in history])
     assert BRIEF not in str(spans_of(history))
+
+
+def test_a_step_without_a_role_is_a_span_with_its_usage_and_without_values() -> None:
+    spans = spans_of(recorded("s", stateful_told()))
+    steps = [(each.name, each.outcome, each.usage.tokens) for each in spans if each.kind == "step"]
+    assert steps == [
+        ("step web", "done", 7),
+        ("step books", "invalid", 0),
+        ("step books", "done", 0),
+        ("generator write", "done", 0),
+        ("step run_tests", "done", 0),
+    ]
+    assert "secret" not in str(spans)
+    assert next(each for each in spans if each.kind == "run").usage.tokens == 7
 
 
 def test_the_trace_is_that_of_the_caller_or_derived(history: Sequence[Recorded]) -> None:

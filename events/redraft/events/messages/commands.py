@@ -1,8 +1,7 @@
 """The messages: requests to workers, their outcomes, and commands to the coordinator.
 
 The relay sends requests to an actor's queue. Outcomes and people's commands go to the coordinator's inbox. A request
-carries all that the work needs; a worker holds no state and no database password. The `state` of an outcome holds the
-values of the run's state that it changes.
+carries all that the work needs; a worker holds no state and no database password. An outcome's `state` is what changes.
 """
 
 from __future__ import annotations

@@ -237,7 +237,8 @@ def condition_text(critique: Critique) -> str:
     if critique.scored or list(critique.measures) != [critique.critic]:
         return ""
     why = f": {in_one_line(critique.weaknesses[0])}" if critique.weaknesses else ""
-    return {1.0: "holds", 0.0: f"does not hold{why}"}.get(critique.measures[critique.critic], "")
+    told: dict[float, str] = {1: "holds", 0: f"does not hold{why}"}
+    return told.get(critique.measures[critique.critic], "")
 
 
 def _describe_critique(critique: Critique, draft: DraftRef, who: str) -> str:

@@ -45,6 +45,12 @@ class StateAt(msgspec.Struct, frozen=True, omit_defaults=True):
         """Returns the last change of each value, by its name."""
         return {name: change for change in self.changes for name in change.state}
 
+    @property
+    def rows(self) -> list[tuple[str, Value, StateChange]]:
+        """Returns the values by name, each with its last change."""
+        last = self.last_changes
+        return [(name, value, last[name]) for name, value in self.state.items()]
+
 
 Side: TypeAlias = Value | msgspec.UnsetType
 """A value in one of two states; UNSET where it is not there."""

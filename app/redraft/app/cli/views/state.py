@@ -32,10 +32,9 @@ def print_state(shown: StateAt, *, json: bool) -> None:
         print_line(f"{where}: it has no state")
     else:
         print_line(where)
-        last = shown.last_changes
         rows = [
-            (name, value_text(value, MESSAGE_LENGTH), author_text(last[name]), last[name].version)
-            for name, value in shown.state.items()
+            (name, value_text(value, MESSAGE_LENGTH), author_text(change), change.version)
+            for name, value, change in shown.rows
         ]
         print_table(("name", "value", "changed by", "event"), rows, right=("event",), longest=MESSAGE_LENGTH)
 

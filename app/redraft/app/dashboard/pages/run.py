@@ -27,16 +27,20 @@ from redraft.app.server.problems import Refused
 from redraft.events.messages.commands import SteeringMessage
 from redraft.events.messages.domain_events import RunEnded, RunErased, RunStarted
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.run_state import Value
 from redraft.projections.read_models.runs_query import find_run
 from redraft.projections.run_views.chart import Chart, Point, chart, kept_draft, scores, scores_by_part
 from redraft.projections.run_views.goals import goals
 from redraft.projections.run_views.sentences import sentence_of
-from redraft.projections.run_views.state import StateAt, state_at
+from redraft.projections.run_views.state import StateAt, StateChange, state_at
 from redraft.projections.run_views.tree import tree
 from redraft.projections.run_views.tree_model import Tree
 
 DRAFTS: Final = 200
 """The most drafts that are listed: the newest."""
+
+VALUES: Final = 200
+"""The most values of the state that are listed."""
 
 
 class RunChoice(msgspec.Struct, frozen=True):
@@ -71,6 +75,11 @@ class RunShown(msgspec.Struct, frozen=True):
     is_erased: bool
     final: str
     command: str
+
+    @property
+    def values(self) -> list[tuple[str, Value, StateChange]]:
+        """The first values of the state, each with its last change."""
+        return self.state.rows[:VALUES]
 
     @property
     def is_past(self) -> bool:

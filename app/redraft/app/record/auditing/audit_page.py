@@ -85,7 +85,7 @@ def _run_values(events: Sequence[Recorded]) -> dict[str, object]:
         "chart": chart.chart(judged, goals(events), kept_draft(events)),
         "scored": {point.draft: (point.score, point.scale) for point in judged},
         "course": _shorten(list(_rows(run.branches, 0)), ROWS),
-        "state": state_at(events),
+        "values": _shorten(state_at(events).rows, ROWS),
         "history": _shorten(list(zip(narrate(events, print_until), events, strict=True)), ROWS),
     }
 

@@ -26,7 +26,8 @@ _IDENTITY: Final = re.compile(r"\b(token|oidc|link) [0-9a-f]{8,16}\b")
 def without_names(events: Sequence[Recorded]) -> list[Recorded]:
     """Returns the events with `person 1` and so on for the people who began, steered or were to approve the run.
 
-    Drafts, briefs and critiques keep their texts, whatever names stand in them; the brief no longer says its source.
+    Drafts, briefs and critiques keep their texts, whatever names stand in them; the brief no longer says its source. In
+    values of the state these people's names are replaced too.
     How somebody was known is told without its id, by which they would be known again elsewhere: `person 1 (token)`.
     """
     names = _people(events)
@@ -66,6 +67,8 @@ def _replaced(value: Any, pattern: re.Pattern[str], names: dict[str, str]) -> An
             return pattern.sub(lambda found: names[found[0]], value)
         case tuple():
             return tuple(_replaced(each, pattern, names) for each in value)
+        case list():
+            return [_replaced(each, pattern, names) for each in value]
         case dict():
             return {name: _replaced(each, pattern, names) for name, each in value.items()}
         case msgspec.Struct():
