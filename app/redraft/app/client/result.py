@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
-from redraft.actors.plans.check_state import values_misfit
 
 from redraft.actors.deciding.evolve import fold
 from redraft.actors.deciding.forking import why_unfit
 from redraft.actors.deciding.state import RunState
 from redraft.actors.plans.check import check_ready
+from redraft.actors.plans.check_state import values_misfit
 from redraft.actors.values import shown
 from redraft.actors.workflow.workflow import Workflow, pin_versions, unpin_versions
 from redraft.app.subscribing.subscriber import is_end, refuse_set_aside, unread

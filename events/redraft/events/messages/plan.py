@@ -221,8 +221,12 @@ def steps_of(nodes: Iterable[Node]) -> Iterator[tuple[str, Step]]:
 
 
 def scale_of_critics(nodes: Iterable[Node]) -> Scale | None:
-    """Returns the scale that all critics of these nodes declare, gates aside; None if they do not declare one."""
-    scales = {step.scale for _, step in steps_of(nodes) if step.role == "critic" and not step.gate}
+    """Returns the scale that all critics of these nodes declare; None if they do not declare one.
+
+    Gates and conditions of one's own are left aside.
+    """
+    critics = [step for _, step in steps_of(nodes) if step.role == "critic"]
+    scales = {step.scale for step in critics if not (step.gate or step.condition)}
     return scales.pop() if len(scales) == 1 else None
 
 

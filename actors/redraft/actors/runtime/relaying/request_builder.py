@@ -312,7 +312,8 @@ class RequestBuilder:
                 return Generate(request, self._critique(run, requested), history)
             case "critic":
                 history = None if step.history is None else self._history(requested, step.history)
-                return CritiqueDraft(request, self._draft(run, requested), history, self._critique(run, requested))
+                said = self._critique(run, requested) if requested.critiques else None
+                return CritiqueDraft(request, self._draft(run, requested), history, said)
             case "refiner":
                 draft, critique = self._draft(run, requested), self._critique(run, requested)
                 return Refine(request, draft, critique, self._history(requested, step.history or 0))

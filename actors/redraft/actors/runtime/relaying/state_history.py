@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from redraft.actors.deciding.run_values import first_values
+from redraft.actors.deciding.run_values import Changing, first_values
 from redraft.actors.plans.paths import step_key
-from redraft.events.messages.domain_events import (
-    DomainEvent,
-    DraftCritiqued,
-    DraftGenerated,
-    DraftPublished,
-    DraftRefined,
-    RunStarted,
-    StateChanged,
-    StepRequested,
-)
+from redraft.events.messages.domain_events import DomainEvent, RunStarted, StepRequested
 from redraft.events.messages.run_state import Values
 
 
@@ -29,17 +20,13 @@ class StateHistory:
 
     def add(self, data: DomainEvent) -> int:
         """Adds the next event of the run; returns by how many bytes the state has grown, estimated."""
-        match data:
-            case StepRequested():
-                if self._values:
-                    self._at_requests[_place(data.path)] = self._values
-                return 0
-            case RunStarted():
-                return self._change(first_values(data.plan, data.brief))
-            case DraftGenerated() | DraftCritiqued() | DraftRefined() | DraftPublished() | StateChanged():
-                return self._change(data.state) if data.state else 0
-            case _:
-                return 0
+        if isinstance(data, StepRequested):
+            if self._values:
+                self._at_requests[_place(data.path)] = self._values
+            return 0
+        if isinstance(data, Changing):
+            return self._change(data.state) if data.state else 0
+        return self._change(first_values(data.plan, data.brief)) if isinstance(data, RunStarted) else 0
 
     def at_request(self, path: str) -> Values:
         """Returns the state when the step at this path was requested last."""
