@@ -29,10 +29,10 @@ def value_meets(term: State, values: Values) -> bool | None:
 
 def describe_value(term: State, values: Values) -> str:
     """Returns what a condition on a value found, for people: `state.words 312 >= 300`, `state.done`."""
-    if term.operator == "is":
-        return f"state.{term.of}"
-    written = print_condition(term).removeprefix(f"state.{term.of}")
-    return f"state.{term.of} {shown(values.get(term.of))}{written}"
+    written = print_condition(term)
+    if term.operator in ("is", "=="):
+        return written
+    return f"state.{term.of} {shown(values.get(term.of))}{written.removeprefix(f'state.{term.of}')}"
 
 
 @lru_cache(maxsize=256)
