@@ -1,7 +1,8 @@
 """The messages: requests to workers, their outcomes, and commands to the coordinator.
 
 The relay sends requests to an actor's queue. Outcomes and people's commands go to the coordinator's inbox. A request
-carries all that the work needs; a worker holds no state and no database password.
+carries all that the work needs; a worker holds no state and no database password. The `state` of an outcome holds the
+values of the run's state that it changes.
 """
 
 from __future__ import annotations
@@ -40,16 +41,16 @@ class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The common part of every request for work: the step, the attempt, its timeout (seconds), and the brief.
 
     `id` is derived from run, path (which holds the iterations) and attempt: the idempotency key of the work. `sent`
-    counts how often this request was sent. A request that may have been served already (`sent` above 1, or redelivered)
-    is confirmed with the coordinator before the work starts; `confirmed` is True when that was done. `version` is the
-    version of the actor's code that the plan names, if any. `beside` are the drafts, in the order of their steps, with
-    which the judge of a parallel step compares its draft. `asked` is when the coordinator requested the work (UTC): a
-    request that has waited longer than allowed is confirmed before the work starts. A critic gives its score, and that
-    for each of the `criteria`, on the `scale` that the plan declares; in its outcome they are 0..1. It gives a number
-    for each of the `measures`, but for those whose names end with `?` if it has none. With `only_issues` a refiner may
-    change nothing outside of the places of the critique's issues, unless people gave advice. `reply_key` is the routing
-    key of the outcome at the exchange of answers; `inbox` where it is empty. `state` is the run's state when the work
-    was requested.
+    counts how often this request was sent. A request that may have been served already (`sent` above 1, or
+    redelivered) is confirmed with the coordinator before the work starts; `confirmed` is True when that was done.
+    `version` is the version of the actor's code that the plan names, if any. `beside` are the drafts, in the order
+    of their steps, with which the judge of a parallel step compares its draft. `asked` is when the coordinator
+    requested the work (UTC), and `state` the run's state then; a request that has waited longer than allowed is
+    confirmed before the work starts. A critic gives its score, and that for each of the `criteria`, on the `scale`
+    that the plan declares; in its outcome they are 0..1. It gives a number for each of the `measures`, but for
+    those whose names end with `?` if it has none. With `only_issues` a refiner may change nothing outside of the
+    places of the critique's issues, unless people gave advice. `reply_key` is the routing key of the outcome at the
+    exchange of answers; `inbox` where it is empty.
     """
 
     id: str
@@ -104,10 +105,7 @@ class Publish(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class RunStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Asks for a step without one of the four roles: `draft` is the current one, if any, `critique` what is said of it.
-
-    `history` is there if the step in the plan has it.
-    """
+    """`draft` is the current one, if any, `critique` what is said of it; `history` is as in CritiqueDraft."""
 
     request: Request
     draft: Draft | None = None
@@ -116,8 +114,6 @@ class RunStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Generated(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The outcome of Generate: a draft. `state` are the values of the run's state that change, as in all outcomes."""
-
     run: str
     path: str
     attempt: Ordinal
@@ -171,8 +167,6 @@ class Published(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Completed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The outcome of RunStep: the values of the run's state that it changes."""
-
     run: str
     path: str
     attempt: Ordinal
@@ -197,8 +191,8 @@ class StartRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     With a `parent` the run is a fork: it begins with the parent's events up to that version. Its plan has the same
     steps; their settings, and when loops end and which draft they keep, may differ. `files` are dropped from a message
-    that came by a broker: no process loads a file that a message names. `state` are the values of its state that a fork
-    changes before it goes on; `by` names their author. A run that is no fork begins with those of its brief.
+    that came by a broker: no process loads a file that a message names. `state` are changes by which a fork begins, of
+    the author `by`.
     """
 
     run: str

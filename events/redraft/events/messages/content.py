@@ -53,10 +53,7 @@ Ordinal: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=MOST_EVENTS)]
 
 
 class Brief(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The task of a run. `source` names the file that the text came from, for people and publishers.
-
-    With the values of `state` the run's state begins, after the defaults of its plan.
-    """
+    """The task of a run, from the file `source`, if any. Its `state` come in place of defaults of the plan's state."""
 
     text: str
     media_type: str = "text/plain"

@@ -105,7 +105,7 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class DraftGenerated(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A generator wrote a draft. `state` are the values of the run's state that it changed, as in all answers."""
+    """A generator wrote a draft. `state` are the values of the run's state that an answer changed."""
 
     path: str
     attempt: int
@@ -144,10 +144,7 @@ class DraftRefined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class CriticSkipped(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A critic was not asked about this draft: its condition in the plan does not hold on what was said of it so far.
-
-    `reason` is that in numbers, or says what nobody has said; empty in records of earlier releases where it is that.
-    """
+    """A critic was not asked about this draft: its condition does not hold, for this `reason`, empty in old records."""
 
     path: str
     actor: str
@@ -167,10 +164,7 @@ class DraftPublished(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class StateChanged(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A step without one of the four roles answered, with the values of the run's state that it changed.
-
-    The changes that a fork was begun with have no path, and `by` names their author.
-    """
+    """A free step answered. The changes that a fork was begun with have no path, and `by` names their author."""
 
     path: str
     attempt: int
@@ -389,13 +383,8 @@ DomainEvent: TypeAlias = (
     RunStarted
     | IterationStarted
     | StepRequested
-    | DraftGenerated
-    | DraftCritiqued
+    | StepAnswered
     | CriticSkipped
-    | DraftRefined
-    | DraftPublished
-    | StateChanged
-    | StepFailed
     | LoopClosing
     | LoopEnded
     | Steered
