@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from redraft.actors import Context, Critique, Draft, Workflow, critic, generator, score
+from redraft.actors import Context, Critique, Draft, Workflow, critic, generator, refiner, score, state, step
 from redraft.app import open_local, read_settings
 from redraft.app.runs.thresholds import Curve, Thresholds
 from redraft.events.messages.usage import Usage
@@ -32,6 +32,33 @@ async def curve(currencies: tuple[str, ...]) -> Curve:
             await log.client.wait(await log.client.submit(loop.plan, "Tides"))
         await log.views.wait_for(await log.store.head())
         return await Thresholds().curve(log, RunFilter("ended", "loop"), "", 60)
+
+
+async def test_what_a_loop_asks_of_the_state_holds_beside_each_threshold() -> None:
+    @step(writes=["passed"])
+    def run_tests(draft: Draft) -> dict[str, bool]:
+        return {"passed": draft.version >= 3}
+
+    @critic
+    def judge(draft: Draft) -> float:
+        return 0.3 * draft.version
+
+    @refiner
+    def improve(draft: Draft) -> str:
+        return draft.text + "!"
+
+    loop = Workflow("loop").start_with(write)
+    until = (state.passed | (state.tries > 9)) & (score >= 0.5)
+    loop = loop.repeat_until(until, max_iterations=5, name="Loop", body=[run_tests, judge, improve])
+    async with open_local(read_settings(store="memory:"), loop.actors.values()) as log:
+        await log.client.wait(await log.client.submit(loop.plan, "Tides"))
+        await log.views.wait_for(await log.store.head())
+        found = await Thresholds().curve(log, RunFilter("ended", "loop"), "", 60)
+    first, last = found.points[0], found.points[-1]
+    assert first.until == "score >= 0.5 and (state.passed or state.tries > 9)"
+    assert found.recorded is not None
+    assert (found.recorded.mean_iterations, first.row.mean_iterations) == (3, 3), "the tests of draft 2 did not pass"
+    assert last.row.ended_early == 1, "a score of 1 was never reached"
 
 
 @pytest.mark.parametrize(("currencies", "told"), [(("EUR",), "EUR"), (("EUR", "USD"), "")])

@@ -11,11 +11,14 @@ from typing import Final
 import msgspec
 from cachetools import LRUCache
 
+from redraft.actors.conditions.printing import print_condition
+from redraft.actors.conditions.text import terms
 from redraft.actors.plans.paths import find_loop
 from redraft.actors.replay.whatif import RunSummary, plan_of, what_if_each
 from redraft.app.runs.comparing import Row, read_policies, rows_of
 from redraft.app.wiring.local import LocalRuntime
 from redraft.events.errors import InputError
+from redraft.events.messages.conditions import AllOf, AnyOf, Condition, Not, State
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import loops_of, scale_of_critics
 from redraft.events.messages.scales import Scale, on_scale
@@ -32,9 +35,10 @@ _KEPT: Final = 2_000
 
 
 class _Decided(msgspec.Struct, frozen=True):
-    """A run as recorded, then under each threshold on the `scale` of its loop."""
+    """A run as recorded, then under each threshold on the `scale` of its loop, with what it asks `beside` that."""
 
     scale: Scale | None
+    beside: str
     courses: tuple[RunSummary, ...]
 
 
@@ -97,7 +101,8 @@ def _curve(taken: int, total: int, decided: Sequence[_Decided], currencies: Set[
     """Returns what the thresholds made of the runs that were decided."""
     scales = {each.scale for each in decided}
     scale = next(iter(scales)) if len(scales) == 1 else None
-    until = _conditions(scale)
+    beside = {each.beside for each in decided}
+    until = _conditions(scale, next(iter(beside)) if len(beside) == 1 else "")
     rows = rows_of(until, [each.courses for each in decided]) if decided else ()
     points = tuple(Point(*each) for each in zip(SHARES, until, rows[1:], strict=False))
     currency = next(iter(currencies)) if len(currencies) == 1 else ""
@@ -105,11 +110,18 @@ def _curve(taken: int, total: int, decided: Sequence[_Decided], currencies: Set[
 
 
 @cache
-def _conditions(scale: Scale | None) -> tuple[str, ...]:
-    """Returns the condition for each share of this scale, or of 0 to 1."""
+def _conditions(scale: Scale | None, beside: str) -> tuple[str, ...]:
+    """Returns the condition for each share of this scale, or of 0 to 1, and what has to hold beside it."""
     if scale is None:
-        return tuple(f"score >= {share:g}" for share in SHARES)
-    return tuple(f"score >= {on_scale(share, scale):.15g} of {scale[1]:.15g}" for share in SHARES)
+        return tuple(f"score >= {share:g}{beside}" for share in SHARES)
+    return tuple(f"score >= {on_scale(share, scale):.15g} of {scale[1]:.15g}{beside}" for share in SHARES)
+
+
+def _beside(until: Condition) -> str:
+    """Returns what a loop asks of the run's state in any case, as text: ` and state.tests_pass`."""
+    parts = until.conditions if isinstance(until, AllOf) else (until,)
+    of_state = [each for each in parts if {type(term) for term in terms(each)} <= {State, AnyOf, AllOf, Not}]
+    return "".join(f" and {print_condition(AllOf((each,)))}" for each in of_state)
 
 
 def _decide(events: Sequence[Recorded], loop: str) -> _Decided | str:
@@ -117,8 +129,9 @@ def _decide(events: Sequence[Recorded], loop: str) -> _Decided | str:
     try:
         plan = plan_of(events)
         path = find_loop(plan, loop)
-        scale = scale_of_critics(next(each.body for at, each in loops_of(plan.steps) if at == path))
-        found = what_if_each(events, read_policies(_conditions(scale), None, None, None), loop)
+        of_path = next(each for at, each in loops_of(plan.steps) if at == path)
+        scale, beside = scale_of_critics(of_path.body), _beside(of_path.until)
+        found = what_if_each(events, read_policies(_conditions(scale, beside), None, None, None), loop)
     except InputError as error:
         return str(error)
-    return _Decided(scale, (found[0].recorded, *(each.imagined for each in found)))
+    return _Decided(scale, beside, (found[0].recorded, *(each.imagined for each in found)))

@@ -90,8 +90,8 @@ async def run_recorded(
 
     With `record` the actors are asked, and the file is written. `live` names actors that are called each time, such as
     a critic of yours that is to judge recorded drafts. An answer is found by what the actor was given: brief, draft,
-    critique, history, options. Failed attempts are answers too, and so is what was used. Raises NotRecorded for a step
-    without an answer, InputError for a file that cannot be read, and what `refine` raises.
+    critique, history, options, the run's state. Failed attempts are answers too, and so is what was used. Raises
+    NotRecorded for a step without an answer, InputError for a file that cannot be read, and what `refine` raises.
     """
     chosen = (settings or read_settings()).model_copy(update={"store": "memory:", "bus": LOCAL})
     models = models_of(chosen)
