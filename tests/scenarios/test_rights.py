@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import uuid4
 
 import aiormq
@@ -16,6 +16,7 @@ import pytest
 from aiormq.abc import AbstractChannel
 from aiormq.exceptions import ChannelAccessRefused, ChannelPreconditionFailed
 from pamqp.commands import Basic
+from pamqp.common import FieldValue
 from tests.app.cli.test_deployment import STEPS
 from tests.app.deployments import DEADLINE, Deployment
 from tests.dead_letters import dead_letters_on
@@ -45,7 +46,7 @@ from redraft.events.messages.commands import (
     request_id,
 )
 from redraft.events.messages.content import Brief, Draft
-from redraft.events.messages.domain_events import RunEnded, StepFailed, StepRequested
+from redraft.events.messages.domain_events import DraftRefined, RunEnded, RunGuided, StepFailed, StepRequested
 from redraft.events.messages.envelope import Origin
 from redraft.events.messages.plan import Plan, Step
 from redraft.events.rabbit.bus import RabbitBus
@@ -74,7 +75,10 @@ def place(tmp_path: Path) -> Iterator[Place]:
     writer = [part.replace(r"critic\.judge", "(generator|publisher)" + r"\..*") for part in rights["critic"]]
     with rabbit_users({**rights, "writer": rights["critic"]._make(writer)}) as users:
         stands = {"critic": ["critic.judge"], "refiner": ["refiner"], "writer": ["generator", "publisher"]}
-        told = {users.names[user]: parts for user, parts in {**stands, "operator": ["operator"]}.items()}
+        told = {
+            users.names[user]: parts
+            for user, parts in {**stands, "operator": ["operator"], "server": ["operator", "refiner"]}.items()
+        }
         settings = {"REDRAFT_USERS": json.dumps(told)}
         store = f"sqlite:///{tmp_path / 'store.db'}"
         there = Deployment(tmp_path, "redraft", store, "quorum", users.urls["coordinator"], settings)
@@ -107,7 +111,7 @@ async def publish(
     *,
     user: str | None = None,
     cause: str = "",
-    headers: Mapping[str, str] = {},
+    headers: Mapping[str, FieldValue] = {},
 ) -> str:
     """Sends a message as a worker or client does; gives its id. `user` is whom it names."""
     name, body = encode_message(message)
@@ -293,6 +297,55 @@ def test_what_a_critic_forges_changes_nothing_and_all_others_do_their_work(place
     for process in reversed(there.processes):
         process.terminate()
         assert process.wait(DEADLINE) == 0
+
+
+def test_a_forgery_stays_one_whoever_sends_it_again(place: Place) -> None:
+    there, users, run = place
+    server, critic, operator = (users.names[user] for user in ("server", "critic", "operator"))
+    asyncio.run(say_as_others(place))
+    told = [[critic], [critic], [""], [server, critic], [critic, operator], [critic, operator]]
+    assert sorted(letters_of(place, 6)) == sorted(told)
+    retried = there.call("dead-letters", "retry", "--all", bus=users.urls["server"])
+    assert retried.out.count("retried") == 6, retried.err
+    there.until("all are refused again", lambda: sum(map(len, letters_of(place, 6))) == 14)
+    retold = [[critic, server]] * 3 + [["", server]] + [[critic, operator, server]] * 2
+    assert sorted(letters_of(place, 6)) == sorted(retold)
+    advice = [event.data.advice for event in there.history(run) if isinstance(event.data, RunGuided)]
+    assert advice == ["of an operator, twice over"]
+    assert not any(isinstance(event.data, DraftRefined) for event in there.history(run))
+
+
+def letters_of(place: Place, number: int) -> list[list[str]]:
+    """The users of the dead letters, once there are so many."""
+    found: list[dict[str, Any]] = []
+
+    def enough() -> bool:
+        found[:] = place.there.json("dead-letters", "list")
+        return len(found) == number
+
+    place.there.until(f"there are {number} dead letters", enough)
+    return [each["users"] for each in found]
+
+
+async def say_as_others(place: Place) -> None:
+    """Six messages that name users who may say them, and are of others; the last one is of two operators."""
+    server, critic, operator = (place.users.names[user] for user in ("server", "critic", "operator"))
+    advice = GuideRun(place.run, FORGED, by="me")
+    both = GuideRun(place.run, "of an operator, twice over", by="me")
+    said: list[tuple[str, Message, str | None, dict[str, FieldValue]]] = [
+        ("critic", advice, critic, {}),
+        ("critic", refined(place), critic, {}),
+        ("critic", refined(place), None, {}),
+        ("critic", advice, critic, {"redraft-user": server}),
+        ("operator", advice, operator, {"redraft-user": critic}),
+        ("operator", advice, operator, {"redraft-user": [critic, operator]}),
+        ("operator", both, operator, {"redraft-user": [server, operator]}),
+    ]
+    for user, message, named, headers in said:
+        connection = await aiormq.connect(place.users.urls[user])
+        channel = await connection.channel(publisher_confirms=True)
+        await publish(channel, "redraft.incoming", "inbox", message, user=named, headers=headers)
+        await connection.close()
 
 
 async def parks_what_is_forged(place: Place) -> None:

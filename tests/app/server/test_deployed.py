@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -56,6 +57,7 @@ def test_dead_letters_are_listed_shown_retried_and_discarded(deployed: Deploymen
         deployed.until("a letter is there", lambda: len(client.get("/dead-letters").json()) == 1)
         (letter,) = client.get("/dead-letters").json()
         assert [letter] == deployed.json("dead-letters", "list")
+        assert letter["users"] == [urlsplit(deployed.bus).username]
         shown = client.get(f"/dead-letters/{letter['id']}").json()
         assert json.loads(shown["body"])["brief"]["text"] == "another text"
         assert client.post(f"/dead-letters/{letter['id']}/retry").json() == {"retried": [letter["id"]]}

@@ -80,6 +80,10 @@ class Authority:
                 f"{_describe_user(user)} is not an operator: the coordinators' setting `users` says who is"
             )
 
+    def first_refusal(self, users: Sequence[str], request: StepRequested) -> str:
+        """Returns why one of the users may not answer a request; empty when all may."""
+        return next(filter(None, (self.refusal(user, request) for user in users)), "")
+
     def refusal(self, user: str, request: StepRequested) -> str:
         """Returns why a user may not answer a request; empty when it may."""
         parts = self._parts.get(user, ())

@@ -104,17 +104,17 @@ class DeadLetterReplies:
         try:
             events = await self._store.read(run)
             failed = known or _of_run(dead_letter, events)
-            return failed if failed and events and self._may_say(dead_letter.user, failed, events) else None
+            return failed if failed and events and self._may_say(dead_letter.users, failed, events) else None
         except (CodecError, Tampered):  # a run that cannot be read here is its coordinator's
             return None
 
-    def _may_say(self, user: str, failed: Failed, events: Sequence[Recorded]) -> bool:
-        """Returns whether a user may answer for the step. The latest request counts: a fork may ask another actor."""
+    def _may_say(self, users: Sequence[str], failed: Failed, events: Sequence[Recorded]) -> bool:
+        """Returns whether users may answer for the step. The latest request counts: a fork may ask another actor."""
         if self._authority is None:
             return True
         requests = (each.data for each in reversed(events) if isinstance(each.data, StepRequested))
         asked = next((each for each in requests if each.path == failed.path), None)
-        return asked is not None and not self._authority.refusal(user, asked)
+        return asked is not None and not self._authority.first_refusal(users, asked)
 
     def _failure_message(self, failed: Failed, dead_letter: DeadLetter) -> BusMessage:
         name, body = encode_message(failed)

@@ -24,7 +24,10 @@ def queue_names(prefix: str) -> Callable[[str], str]:
 
 
 def letter_facts(there: Callable[[str], str], dead_letter: DeadLetter) -> dict[str, object]:
-    """Returns where a dead letter was, why it was set aside, and where it came from, as JSON shows it."""
+    """Returns where a dead letter was, why it was set aside, and where it came from, as JSON shows it.
+
+    `users` are its senders, the first one first, "" for one that names nobody; the last is known to the broker.
+    """
     bus_message = dead_letter.bus_message
     return {
         "id": dead_letter.id,
@@ -33,6 +36,7 @@ def letter_facts(there: Callable[[str], str], dead_letter: DeadLetter) -> dict[s
         "run": bus_message.run,
         "reason": dead_letter.reason,
         "bytes": len(bus_message.body),
+        "users": dead_letter.users,
         "from": bus_message.origin.actor,
         "causation": bus_message.origin.causation,
     }

@@ -164,7 +164,8 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
 
     With a higher `count`, this or another consumer may have seen the message before. `waited` is True when the message
     was in the queue before its reader arrived, so the reader may have missed broadcasts about it. `user` is the sender
-    as the broker authenticated it; empty when the broker knows none, as in one process.
+    as the broker authenticated it; empty when the broker knows none, as in one process. `behalf` are the users for whom
+    it says that it sent the message again, the first one first.
     """
 
     bus_message: BusMessage
@@ -173,12 +174,18 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     count: int
     waited: bool = False
     user: str = ""
+    behalf: tuple[str, ...] = ()
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """All who sent the message, the first one first: it has the rights that each of them has."""
+        return (*self.behalf, self.user)
 
 
 class DeadLetter(msgspec.Struct, frozen=True, gc=False):
     """A message that could not be delivered, the queue that it came from (empty when not known), and the reason.
 
-    `id` identifies it for as long as it is a dead letter. `user` is as for a Delivery.
+    `id` identifies it for as long as it is a dead letter. `user`, `behalf` and `users` are as for a Delivery.
     """
 
     id: str
@@ -186,6 +193,11 @@ class DeadLetter(msgspec.Struct, frozen=True, gc=False):
     queue: str
     reason: str
     user: str = ""
+    behalf: tuple[str, ...] = ()
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        return (*self.behalf, self.user)
 
 
 class Depth(msgspec.Struct, frozen=True):

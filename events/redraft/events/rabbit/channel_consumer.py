@@ -13,7 +13,7 @@ from aiormq import Channel
 from aiormq.abc import DeliveredMessage
 
 from redraft.events.bus.port import Delivery
-from redraft.events.rabbit.cloudevents import SENT, USER, Headers, headers_of, message_headers, number, sendable
+from redraft.events.rabbit.cloudevents import SENT, Headers, headers_of, message_headers, named_users, number, sendable
 from redraft.events.rabbit.connection import LOST, Lost, answer, close_channel
 from redraft.events.rabbit.wire import Deliveries, Wire, ack_frame, nack_frame, reject_frame
 
@@ -90,9 +90,9 @@ class UnsettledDelivery(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def headers(self) -> Headers:
-        """The headers for sending this message alone, with its first sender."""
+        """The headers for sending this message alone, with its senders so far."""
         mine = sendable(message_headers(self.delivery.bus_message) if self.batch else headers_of(self.message))
-        return {**mine, USER: self.delivery.user}
+        return {**mine, **named_users(self.delivery.users)}
 
     def settle(self) -> None:
         """Settles the message, or its batch once all messages of the batch are settled."""

@@ -28,8 +28,8 @@ it is read now, and its hash then still speaks of the older bytes.
 
 Redraft's own headers: `redraft-sent`, how often the message was sent before without a confirmation, so that the queue
 may hold it twice; `redraft-delivered`, how often it was delivered before a reader sent it again; `redraft-queue` and
-`redraft-reason` on dead letters; `redraft-user`, the first sender, on messages sent again and on dead letters;
-`redraft-shortened`, the original size of headers in bytes, where they were too large to be sent again.
+`redraft-reason` on dead letters; `redraft-user`, the first sender or the list of all so far, on messages sent again and
+on dead letters; `redraft-shortened`, the original size of headers in bytes, where they were too large to be sent again.
 
 Several messages can travel in one AMQP message, as a CloudEvents batch (see `structured_events`). One reader gets all
 of them.
@@ -42,7 +42,7 @@ What others send may come in other ways, and is read as if it had come in ours: 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final, TypeAlias
@@ -101,17 +101,22 @@ def read_message(message: DeliveredMessage) -> BusMessage:
     return BusMessage(_text(headers, "type"), message.body, origin, _text(headers, "subject"))
 
 
-def user_of(message: DeliveredMessage, me: str) -> str:
-    """Returns the user who sent a message, as the server checked it; empty when the message names nobody.
+def users_of(message: DeliveredMessage, me: str) -> tuple[str, ...]:
+    """Returns the users who sent a message, the last one, whom the server checked, at the end; "" is nobody.
 
-    A message that this user itself, `me`, forwarded for another user names that one in a header. The header of any
-    other sender is ignored.
+    A message that was sent again names those before in a header, which any sender may set: so it has only the rights
+    that all of them have. This user itself, `me`, is left out where there are others: it sends again what it was sent.
     """
-    user = message.header.properties.user_id or ""
-    if user != me:
-        return user
-    first = headers_of(message).get(USER, me)
-    return first if isinstance(first, str) else ""
+    told = headers_of(message).get(USER, [])
+    named = [each if isinstance(each, str) else "" for each in (told if isinstance(told, list) else [told])]
+    sender = message.header.properties.user_id or ""
+    before = tuple(dict.fromkeys(each for each in named if each not in (me, sender)))
+    return before if before and sender == me else (*before, sender)
+
+
+def named_users(users: Sequence[str]) -> Headers:
+    """Returns the header of a message that is sent again for these users."""
+    return {USER: list[FieldValue](users)}
 
 
 def message_id(message: DeliveredMessage) -> str:

@@ -14,7 +14,7 @@ from aiormq.abc import DeliveredMessage
 from redraft.events.bus.port import INBOX, Delivery, is_inbox, require_at_least_one
 from redraft.events.errors import BusError, MessageTooLarge, NotAllowed
 from redraft.events.rabbit.channel_consumer import Batch, Prefetch, Session, UnsettledDelivery, tag_of
-from redraft.events.rabbit.cloudevents import DELIVERED, SENT, headers_of, number, read_message, user_of
+from redraft.events.rabbit.cloudevents import DELIVERED, SENT, headers_of, number, read_message, users_of
 from redraft.events.rabbit.connection import LOST, Link, close_channel
 from redraft.events.rabbit.dead_letters import Redeliveries, Redelivery
 from redraft.events.rabbit.structured_events import read_batch
@@ -256,10 +256,10 @@ class RabbitConsumer:
         self._older -= waited
         bus_messages = read_batch(message)
         batch = Batch(len(bus_messages)) if bus_messages else None
-        user = user_of(message, self._link.user)
+        *behalf, user = users_of(message, self._link.user)
         arrived = [
             UnsettledDelivery(
-                Delivery(bus_message, self._queue, next(self._tags), times, waited, user),
+                Delivery(bus_message, self._queue, next(self._tags), times, waited, user, tuple(behalf)),
                 session,
                 message,
                 delivered,

@@ -26,13 +26,13 @@ from redraft.events.rabbit.cloudevents import (
     QUEUE,
     REASON,
     SHORTENED,
-    USER,
     Headers,
     headers_of,
     message_id,
+    named_users,
     read_message,
     sendable,
-    user_of,
+    users_of,
 )
 from redraft.events.rabbit.connection import LOST, Link, Lost, answer, close_channel, explain, retrieve_error
 from redraft.events.rabbit.fast_publish import Outgoing
@@ -248,14 +248,15 @@ class DeadLetters:
 
     async def _put_back(self, message: DeliveredMessage, queue: str) -> None:
         place = Destination(queue, lambda: self._topology.queue(queue))
-        headers = {**_original_headers(message), USER: user_of(message, self._link.user)}
+        headers = {**_original_headers(message), **named_users(users_of(message, self._link.user))}
         exchange, key = self._names.asking(queue), self._names.key(queue)
         await self._publisher.send(place, [Outgoing(exchange, key, message.body, headers)])
 
     def _read_dead_letter(self, message: DeliveredMessage) -> DeadLetter:
         headers = headers_of(message)
         queue, reason = self._fate(headers)
-        return DeadLetter(message_id(message), read_message(message), queue, reason, user_of(message, self._link.user))
+        *behalf, user = users_of(message, self._link.user)
+        return DeadLetter(message_id(message), read_message(message), queue, reason, user, tuple(behalf))
 
     def _fate(self, headers: Mapping[str, object]) -> tuple[str, str]:
         """Returns the queue and the reason: from the server for what it moved itself, otherwise from our headers."""

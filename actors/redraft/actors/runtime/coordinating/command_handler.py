@@ -276,7 +276,7 @@ class CommandHandler:
         open_step = state.open.get(message.path) or state.late.get(message.path)
         if open_step is None or open_step.request.attempt != message.attempt:
             return ""
-        if self.authority is not None and (refused := self.authority.refusal(each.user, open_step.request)):
+        if self.authority is not None and (refused := self.authority.first_refusal(each.users, open_step.request)):
             return refused
         cause, request = each.origin.causation, aggregate.request_ids.get(message.path, "")
         if cause in ("", request):

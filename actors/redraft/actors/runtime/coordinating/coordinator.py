@@ -150,14 +150,15 @@ class Coordinator:
         try:
             message = self._admission.message(delivery.bus_message)
             if self.handler.authority is not None:
-                self.handler.authority.require(delivery.user, message)
+                for user in delivery.users:
+                    self.handler.authority.require(user, message)
             past = (
                 await self._read_past(message, message.parent)
                 if isinstance(message, StartRun) and message.parent
                 else ()
             )
             fresh = delivery.count == 1
-            return Incoming(message, delivery.bus_message.origin, delivery.tag, fresh, past, user=delivery.user)
+            return Incoming(message, delivery.bus_message.origin, delivery.tag, fresh, past, users=delivery.users)
         except (CodecError, InputError, Tampered, EncryptionKeyMissing) as error:
             await inbox.reject(delivery, requeue=False, reason=str(error))
             return None

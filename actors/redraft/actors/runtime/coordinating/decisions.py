@@ -29,7 +29,7 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
 
     `tag` identifies the message for the caller. `fresh` is true for a first delivery: a run that it starts is taken to
     be new until the log objects. `refused_on` is the hash that it was decided on when the log last refused its events.
-    `user` is the sender that the broker authenticated.
+    `users` are all who sent it, see `Delivery`.
     """
 
     message: Message
@@ -38,7 +38,7 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
     fresh: bool = False
     past: Sequence[Recorded] = ()
     refused_on: str | None = None
-    user: str = ""
+    users: Sequence[str] = ("",)
 
 
 class Decided(msgspec.Struct, frozen=True, gc=False):

@@ -32,7 +32,7 @@ APP: Final = typer.Typer(
 
 @APP.command("list", epilog="Example: redraft dead-letters list --json")
 def list_(bus: BusOption = None, json: JsonOption = False) -> None:
-    """List the dead letters, the oldest first: id, queue, message, run, bytes, and why."""
+    """List the dead letters, the oldest first: id, queue, message, run, its users, bytes, and why."""
     naming = _naming()
     if json:
         print_json(_ask(bus, lambda opened: opened.dead_letters(partial(letter_facts, naming))))
@@ -127,8 +127,9 @@ def _find_id(ids: Sequence[str], text: str) -> str:
 def _line(there: Callable[[str], str], dead_letter: DeadLetter) -> str:
     bus_message = dead_letter.bus_message
     where = f"{plain(there(dead_letter.queue)) or '(no known queue)'}  {plain(bus_message.name) or '(no name)'}"
+    users = plain(", ".join(each or "nobody" for each in dead_letter.users), 300)
     return (
-        f"{dead_letter.id}  {where}  {plain(bus_message.run) or '-'}  "
+        f"{dead_letter.id}  {where}  {plain(bus_message.run) or '-'}  {users}  "
         f"{len(bus_message.body)} B  {plain(dead_letter.reason, 300)}"
     )
 
