@@ -120,6 +120,9 @@ class Held:
     async def encode(self, append: Append, *, looked: bool = False) -> Encoded:
         return await self.store.encode(append, looked=looked)
 
+    async def has_key(self, run: str) -> bool:
+        return await self.store.has_key(run)
+
     def hand_in(self, appends: Sequence[Encoded]) -> Coroutine[None, None, Results]:
         written = self.store.hand_in(appends)
         return self._told(written)

@@ -78,6 +78,10 @@ class StoreError(RedraftError):
     """The store cannot be reached, read or written."""
 
 
+class KeyNotOverwritten(StoreError):
+    """The key of an erased run is deleted, but its bytes may still lie in the files of the database."""
+
+
 class IncompatibleStore(StoreError):
     """The database was not made by Redraft, or of a later version."""
 

@@ -278,6 +278,7 @@ class Watched:
         self.require_sealing = store.require_sealing
         self.hand_in = store.hand_in
         self.raw = store.raw
+        self.has_key = store.has_key
 
     async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]:
         found = await self._store.read(run, upto, after)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
+import psycopg
 import pytest
 from tests.app.cli.test_reading import LOUD
 from tests.app.cli_calls import call, one_line
@@ -58,6 +60,21 @@ def test_an_erased_run_is_told_without_its_texts_and_verified(place: Path):
     assert SAID not in shown
     assert not [path for path in place.iterdir() if path.is_file() and SAID.encode() in path.read_bytes()]
     assert "Something else" in call("show", other, "--text").out
+
+
+@pytest.mark.parametrize("place", ["postgres"], indirect=True)
+def test_a_key_whose_table_is_in_use_is_deleted_and_what_is_left_is_told(place: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("redraft.events.postgres.connection.LOCK_SECONDS", 0.2)
+    erased = run(SAID)
+    with psycopg.connect(os.environ["REDRAFT_STORE"]) as beside:
+        beside.execute("LOCK TABLE redraft_keys IN ACCESS SHARE MODE")
+        said = call("erase", erased, "--by", "grace")
+    assert said.code == 0, said.err
+    assert "its key is deleted, but the key's bytes may still lie in the database's files (" in one_line(said)
+    assert one_line(said).endswith(f"finish with: redraft erase {erased}")
+    assert "grace had the texts of the run erased" in call("audit", erased).out
+    again = call("erase", erased)
+    assert (again.code, again.err) == (0, "")
 
 
 MINE = """

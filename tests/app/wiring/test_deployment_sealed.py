@@ -10,9 +10,13 @@ from pathlib import Path
 from tests.app.deployments import Deployment, deployment
 
 from redraft.events.backends import open_store
+from redraft.events.bus.port import INBOX, BusMessage
 from redraft.events.encryption.keyring import Encryption
+from redraft.events.messages.codec import encode_message
+from redraft.events.messages.commands import EraseRun
 from redraft.events.messages.domain_events import RunErased
 from redraft.events.messages.envelope import Origin
+from redraft.events.rabbit.bus import RabbitBus
 from redraft.events.store.event_store import Append, NewEvent
 
 SAID = "a text that only Ada knows"
@@ -69,6 +73,47 @@ def test_a_coordinator_without_the_key_starts_nothing_where_others_encrypt(tmp_p
             said = there.call(*arguments)
             assert said.code == 2
             assert said.err.rstrip().splitlines()[-1].startswith("redraft: the store encrypts its runs, and no key")
+
+
+def test_an_erasure_is_recorded_of_a_run_alone_whose_key_is_gone(tmp_path: Path, each_store: str) -> None:
+    with deployment(tmp_path, each_store) as there:
+        assert there.call("key", "encryption", "key").code == 0
+        there.settings = {"REDRAFT_ENCRYPT_KEY_FILE": "key"}
+        there.start("coordinator", "coordinator")
+        there.start("worker", "worker", "loop.py")
+        plain = submitted(there, SAID)
+        there.settings = {**there.settings, "REDRAFT_ENCRYPT_NEW_RUNS": "1"}
+        there.start("second", "coordinator")
+        there.serving("second")
+        there.processes[0].terminate()
+        assert there.processes[0].wait(60) == 0
+        sealed = submitted(there, SAID)
+        asyncio.run(say_erased(there, plain, sealed))
+        there.until("both are dead-lettered", lambda: len(there.json("dead-letters", "list")) == 2)
+        reasons = {each["run"]: each["reason"] for each in there.json("dead-letters", "list")}
+        assert reasons[plain] == f"run {plain} is not erased: it was recorded in the clear, and its texts can be read"
+        assert reasons[sealed].startswith(f"run {sealed} is not erased: its key is there; `redraft erase` deletes it")
+        for run in (plain, sealed):
+            assert SAID in there.call("show", run, "--text").out
+            assert "erased" not in there.call("audit", run).out
+        asyncio.run(lose_key(there.store, sealed))
+        said = there.call("erase", sealed, "--by", "grace")
+        assert (said.code, said.err) == (0, "")
+        assert "grace had the texts of the run erased" in there.call("audit", sealed).out
+
+
+async def say_erased(there: Deployment, *runs: str) -> None:
+    """Somebody says over the bus that these runs were erased."""
+    async with RabbitBus(there.bus, prefix=there.prefix) as bus:
+        for run in runs:
+            name, body = encode_message(EraseRun(run, "ann", "asked to"))
+            await bus.publish(INBOX, [BusMessage(name, body, Origin(f"erase-{run}", "ann"), run)])
+
+
+async def lose_key(url: str, run: str) -> None:
+    """As `redraft erase` that is killed before it tells the coordinator."""
+    async with open_store(url) as store:
+        assert await store.destroy_key(run)
 
 
 async def begun_sealed(url: str) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from redraft.app.settings.settings import Settings, views_path
 from redraft.app.wiring.local import LocalRuntime
 from redraft.events.backends import rewrite_tables
-from redraft.events.errors import InputError, StoreError
+from redraft.events.errors import InputError, KeyNotOverwritten, StoreError
 from redraft.events.messages.domain_events import RunEnded, RunErased, RunQuarantined
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.redaction import ERASED
@@ -46,11 +46,21 @@ async def erase_run(runtime: LocalRuntime, settings: Settings, text: str, *, by:
     """
     run = (await find_run(runtime.views, text)).run
     await _check_erasable(runtime, run)
-    await runtime.store.destroy_key(run)
+    kept = await _destroy_key(runtime, run)
     time, recorded = await _record(runtime, run, by, reason)
     behind = await _catch_up(runtime)
     left = await asyncio.to_thread(_compact, settings, await _find_own_tables(runtime))
-    return Erased(run, recorded.by, recorded.reason, time, (*await _list_forks(runtime, run), *behind, *left))
+    return Erased(run, recorded.by, recorded.reason, time, (*kept, *await _list_forks(runtime, run), *behind, *left))
+
+
+async def _destroy_key(runtime: LocalRuntime, run: str) -> list[str]:
+    """Deletes the key of a run; returns a line when its bytes could not be overwritten."""
+    try:
+        await runtime.store.destroy_key(run)
+    except KeyNotOverwritten as error:
+        left = f"its key is deleted, but the key's bytes may still lie in the database's files ({error})"
+        return [f"{left}; once no other program holds the table of keys, finish with: redraft erase {run}"]
+    return []
 
 
 async def _list_forks(runtime: LocalRuntime, run: str) -> list[str]:

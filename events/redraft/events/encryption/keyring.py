@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 from cachetools import LRUCache
 
-from redraft.events.errors import EncryptionKeyMissing, StoreError, Tampered
+from redraft.events.errors import EncryptionKeyMissing, KeyNotOverwritten, StoreError, Tampered
 
 if TYPE_CHECKING:
     from redraft.events.encryption.cipher import Cipher
@@ -30,7 +30,10 @@ class RunKeys(Protocol):
         """Stores a key, durably, unless the run has one; returns the run's key."""
 
     def destroy(self, run: str) -> bool:
-        """Deletes a key, and the copies of it that the store can reach; returns False when there is none."""
+        """Deletes a key, and the copies of it that the store can reach; returns False when there is none.
+
+        Raises KeyNotOverwritten when only the copies are left.
+        """
 
     def page(self, after: str, limit: int) -> Sequence[tuple[str, bytes]]:
         """Returns up to `limit` runs with their keys, in the order of their ids, after the run `after`."""
@@ -117,7 +120,10 @@ class DatabaseKeys:
 
     def destroy(self, run: str) -> bool:
         gone = self._tables.ask(TABLE, "DELETE FROM {} WHERE run = ? RETURNING run", run)
-        self._tables.purge()
+        try:
+            self._tables.purge()
+        except StoreError as error:
+            raise KeyNotOverwritten(str(error)) from error
         return bool(gone)
 
     def page(self, after: str, limit: int) -> Sequence[tuple[str, bytes]]:

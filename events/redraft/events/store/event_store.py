@@ -242,11 +242,17 @@ class EventStore:
     async def destroy_key(self, run: str) -> bool:
         """Makes the texts of a run unreadable, for ever; returns False when it has no key (any more).
 
-        Its events can still be verified. No event that holds a text can be recorded for it from now on.
+        Its events can still be verified. No event that holds a text can be recorded for it from now on. Raises
+        KeyNotOverwritten when the key is deleted, and its bytes may still lie in the database's files.
         """
-        gone = await self._run_in_reader(self._keyring.keys.destroy, run)
-        self._forget(run)
-        return gone
+        try:
+            return await self._run_in_reader(self._keyring.keys.destroy, run)
+        finally:
+            self._forget(run)
+
+    async def has_key(self, run: str) -> bool:
+        """Returns whether there is a key of a run: not where it was recorded in the clear, or its key was destroyed."""
+        return await self._run_in_reader(self._keyring.keys.get, run) is not None
 
     async def close(self) -> None:
         """Writes what was submitted, ends every tail with a StoreError, and closes the files."""

@@ -40,6 +40,7 @@ from redraft.events.errors import BusError, CodecError, Conflict, EncryptionKeyM
 from redraft.events.messages.commands import (
     ANSWERS,
     Critiqued,
+    EraseRun,
     Failed,
     Message,
     OutcomeMessage,
@@ -66,6 +67,8 @@ class RunStore(Protocol):
     async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]: ...
 
     async def raw(self, run: str) -> Sequence[tuple[int, str, bytes, int]]: ...
+
+    async def has_key(self, run: str) -> bool: ...
 
 
 Resend: TypeAlias = Callable[[str, str, int], Awaitable[None]]
@@ -214,7 +217,7 @@ class CommandHandler:
         aggregate = self._aggregates.known(run) or await self._load_aggregate(each)
         if aggregate.hash == each.refused_on:
             return discard(each, f"the log cannot record it: an event with the id {each.origin.id}.… is there already")
-        if refused := self._refusal(each, aggregate):
+        if refused := self._refusal(each, aggregate) or await self._why_not_erased(each.message, aggregate):
             return Decided(each, aggregate, aggregate.hash, refused=refused, barred=True)
         aggregate, decision = await self._decide_on_latest(each, aggregate, now)
         if decision.events:
@@ -282,6 +285,16 @@ class CommandHandler:
         if cause in ("", request):
             return ""
         return f"it answers {shown(cause)}, and {message.path} was asked for by {shown(request)}: the log was set back"
+
+    async def _why_not_erased(self, message: Message, aggregate: Aggregate) -> str:
+        """Returns why the erasure of a run cannot be recorded: its texts can still be read; empty for all else."""
+        if not isinstance(message, EraseRun) or not aggregate.state.version:
+            return ""
+        if not aggregate.encrypted:
+            return f"run {message.run} is not erased: it was recorded in the clear, and its texts can be read"
+        if await self.log.has_key(message.run):
+            return f"run {message.run} is not erased: its key is there; `redraft erase` deletes it, and then says so"
+        return ""
 
     async def _encode_append(self, each: Incoming, aggregate: Aggregate, decision: Decision, now: datetime) -> Decided:
         run, on = each.message.run, aggregate.hash
