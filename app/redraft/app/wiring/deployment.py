@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+import shlex
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -50,14 +51,18 @@ if TYPE_CHECKING:
     from redraft.events.rabbit.survey import Survey
 
 
-def no_worker(role: Role, actor: str) -> str:
-    """Says that no worker serves an actor, and which command starts one. The file of an actor of yours is not known."""
-    target = actor if (role, actor) in SHIPPED else f"FILE.py:{plain(actor)}"
-    return f"no worker serves the {role} {plain(actor)}; start one: redraft worker {target} --role {role}"
+def no_worker(role: Role, actor: str, file: str = "") -> str:
+    """Says that no worker serves an actor, and which command starts one; `file` has the actor, where it is known."""
+    target = actor if (role, actor) in SHIPPED and not file else f"{file or 'FILE.py'}:{actor}"
+    command = f"redraft worker {shlex.quote(plain(target))} --role {role}"
+    return f"no worker serves the {role} {plain(actor)}; start one: {command}"
 
 
-async def unserved(settings: Settings, keys: Iterable[ActorKey]) -> list[str]:
-    """Returns a line for each of these actors that no worker serves now; none where the broker does not say."""
+async def unserved(settings: Settings, keys: Iterable[ActorKey], files: Mapping[ActorKey, str] = {}) -> list[str]:
+    """Returns a line for each of these actors that no worker serves now; none where the broker does not say.
+
+    `files` has those of the actors whose files are known.
+    """
     if settings.bus == LOCAL:
         return []
     found: list[str] = []
@@ -66,7 +71,7 @@ async def unserved(settings: Settings, keys: Iterable[ActorKey]) -> list[str]:
             for role, actor in dict.fromkeys(keys):
                 depth = await survey.queue(work_queue(role, actor))
                 if depth is None or not depth.consumers:
-                    found.append(no_worker(role, actor))
+                    found.append(no_worker(role, actor, files.get((role, actor), "")))
     return found
 
 

@@ -48,20 +48,25 @@ def sentences(stream: Iterable[Recorded]) -> Iterator[Line]:
     """Yields the lines of `history` one at a time, for a run that is followed from its first event."""
     asked: dict[str, str] = {}
     for event in stream:
-        path = path_of(event.data)
-        actor = plain(event.actor, NAME_LENGTH)
-        if isinstance(event.data, events.StepRequested):
-            asked[path] = asked_of(event.data)
-        yield Line(
-            event.version,
-            event.position,
-            event.time,
-            actor,
-            event.name,
-            plain(path),
-            _sentence(event, asked.get(path, actor)),
-            plain(event.causation),
-        )
+        yield next_line(event, asked)
+
+
+def next_line(event: Recorded, asked: dict[str, str]) -> Line:
+    """Returns the line of the next event of a run; `asked` maps each step so far to whom it was requested of."""
+    path = path_of(event.data)
+    actor = plain(event.actor, NAME_LENGTH)
+    if isinstance(event.data, events.StepRequested):
+        asked[path] = asked_of(event.data)
+    return Line(
+        event.version,
+        event.position,
+        event.time,
+        actor,
+        event.name,
+        plain(path),
+        _sentence(event, asked.get(path, actor)),
+        plain(event.causation),
+    )
 
 
 def sentence_of(event: Recorded, stream: Sequence[Recorded]) -> str:

@@ -43,7 +43,7 @@ from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import loops_of
 from redraft.events.messages.scales import score_text
 from redraft.projections.display import plain, visible
-from redraft.projections.run_views.sentences import history
+from redraft.projections.run_views.sentences import next_line
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -55,19 +55,23 @@ _NUMBERS: Final = re.compile(r"\[\d+\]")
 
 
 class RunProgress(msgspec.Struct):
-    """The progress of a run, from its events in order. `open` are the attempts without an answer."""
+    """The progress of a run, from its events in order. `open` are the attempts without an answer.
+
+    `asked` maps each step to whom it was requested of, as `next_line` keeps it.
+    """
 
     limits: dict[str, int] = {}
     iteration: str = ""
     score: str = ""
     doing: str = ""
     open: set[Try] = set()
+    asked: dict[str, str] = {}
 
     def note(self, recorded: Recorded) -> str:
         """Notes an event; returns the line about it, empty where there is nothing to report."""
         self._follow(recorded)
         event = recorded.data
-        sentence = history((recorded,))[0].sentence
+        sentence = next_line(recorded, self.asked).sentence
         match event:
             case RunStarted() | StepRequested() | RunEnded() | RunErased() | ChoicesCredited():
                 return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -53,7 +53,7 @@ from redraft.projections.read_models.runs_query import find_run
 class RunRequest:
     """A run to start or to resume. `brief` is None for a `run` to resume, with its events in `past`.
 
-    `files` are those that its functions come from.
+    `files` are those that its functions come from, and `actor_files` those of its actors that are not loaded here.
 
     A fork has a `parent`: its run, and the version at which it is forked. `state` are the values that it changes.
     """
@@ -68,6 +68,7 @@ class RunRequest:
     tags: tuple[str, ...] = ()
     parent: Parent | None = None
     state: Values = field(default_factory=dict)
+    actor_files: Mapping[ActorKey, str] = field(default_factory=dict)
 
     @property
     def has_ended(self) -> bool:
@@ -148,7 +149,8 @@ def remote_request(given: RunOptions, settings: Settings) -> RunRequest:
         say(note)
     here = ActorEnvironment(sys.stdout, Path.cwd())
     actors = build_actor_registry(plan, (), here) if found.shipped else found.actors
-    return RunRequest(pin_versions(plan, actors), (), brief, given.key or "", tags=tags)
+    files = dict.fromkeys(own, workflow.partition(":")[0])
+    return RunRequest(pin_versions(plan, actors), (), brief, given.key or "", tags=tags, actor_files=files)
 
 
 def resume_request(given: RunOptions, environment: ActorEnvironment, settings: Settings) -> RunRequest:

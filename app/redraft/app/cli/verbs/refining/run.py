@@ -110,7 +110,8 @@ def submit(
         require_store(chosen)
     request = remote_request(given, chosen)
     if not quiet:
-        for line in run(unserved(chosen, [(step.role, step.actor) for _, step in steps_in(request.plan.steps)])):
+        asked = [(step.role, step.actor) for _, step in steps_in(request.plan.steps)]
+        for line in run(unserved(chosen, asked, request.actor_files)):
             say(line)
     return submit_request(chosen, request, {}, wait=wait, json=json, quiet=quiet)
 
