@@ -13,6 +13,7 @@ from aiormq.abc import DeliveredMessage
 
 from redraft.events.bus.port import INBOX, Delivery, is_inbox, require_at_least_one
 from redraft.events.errors import BusError, MessageTooLarge, NotAllowed
+from redraft.events.messages.memory import memory_decoded
 from redraft.events.rabbit.channel_consumer import Batch, Prefetch, Session, UnsettledDelivery, tag_of
 from redraft.events.rabbit.cloudevents import DELIVERED, SENT, headers_of, number, read_message, users_of
 from redraft.events.rabbit.connection import LOST, Link, close_channel
@@ -24,7 +25,7 @@ ACK_DELAY: Final = 0.05
 """Seconds for which an acknowledgement waits for others: each costs a quorum queue a write, which delays messages."""
 
 TAKEN_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of messages that one `take` returns, unless a single message has more."""
+"""The memory of the messages, decoded, that one `take` returns, unless a single message has more."""
 
 _LEAVE: Final = 5.0
 
@@ -88,7 +89,7 @@ class RabbitConsumer:
         size = 0
         while self._ready and len(taken) < room and size < TAKEN_BYTES:
             taken.append(self._ready.popleft())
-            size += len(taken[-1].delivery.bus_message.body)
+            size += memory_decoded(taken[-1].delivery.bus_message.body)
         for held in taken:
             self._held[held.delivery.tag] = held
             if held.batch is not None:

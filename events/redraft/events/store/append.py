@@ -11,6 +11,7 @@ from redraft.events.errors import CodecError, Conflict, StoreError
 from redraft.events.messages.codec import GENESIS, TextCipher, encode_event
 from redraft.events.messages.domain_events import DomainEvent
 from redraft.events.messages.envelope import Origin, Recorded
+from redraft.events.messages.memory import memory_of
 
 SEALED: Final = b'"sealed":"'
 """Part of the bytes of every event with encrypted texts, and of no other event: within a text a quote is escaped."""
@@ -65,7 +66,7 @@ class Encoded(msgspec.Struct, frozen=True, gc=False):
 
 
 class CommittedAppend(msgspec.Struct, frozen=True, gc=False):
-    """The events (at least one) of a recorded append, as they are read from the log, and their size in bytes."""
+    """The events (at least one) of a recorded append, as they are read from the log, and their memory in bytes."""
 
     events: tuple[Recorded, ...]
     size: int
@@ -119,4 +120,5 @@ def to_committed(encoded: Encoded, positions: tuple[int, ...]) -> CommittedAppen
             )
         )
         before = own
-    return CommittedAppend(tuple(events), encoded.size)
+    memory = sum(max(memory_of(event.data), len(row.state)) for event, row in zip(events, encoded.rows, strict=True))
+    return CommittedAppend(tuple(events), memory)

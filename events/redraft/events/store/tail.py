@@ -36,7 +36,7 @@ class Ring:
         self._last = 0
 
     def add(self, events: Sequence[Recorded], size: int) -> None:
-        """Adds consecutive events, and their size in bytes. A gap before them empties the ring first.
+        """Adds consecutive events, and their memory in bytes. A gap before them empties the ring first.
 
         Ignores events that are older than its last one.
         """

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from sys import getsizeof
 from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -20,6 +19,7 @@ from redraft.events.errors import Tampered
 from redraft.events.messages.codec import GENESIS
 from redraft.events.messages.domain_events import StepRequested
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.memory import text_memory
 from redraft.events.messages.plan import nodes_of
 
 MAX_BYTES: Final = 32 * 1024 * 1024
@@ -137,7 +137,7 @@ class Aggregates:
         """Keeps a run, in place of what was kept of it."""
         if not aggregate.fixed_size:
             nodes = sum(1 for _ in nodes_of(aggregate.state.plan.steps))
-            aggregate.fixed_size = OVERHEAD + NODE * nodes + getsizeof(aggregate.state.brief.text)
+            aggregate.fixed_size = OVERHEAD + NODE * nodes + text_memory(aggregate.state.brief.text)
         self._kept.keep(run, aggregate, _size(aggregate))
 
     def drop(self, run: str, aggregate: Aggregate) -> None:

@@ -11,12 +11,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from redraft.events.bus.port import Bus, Consumer, Delivery
+from redraft.events.messages.memory import memory_decoded
 
 PAGE: Final = 64
 """The number of messages that are taken from one queue before those of others."""
 
 TAKEN_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of messages that one `take` returns, unless a single message has more."""
+"""The memory of the messages, decoded, that one `take` returns, unless a single message has more."""
 
 PATIENCE: Final = 10.0
 """Seconds for which a queue that is given up waits until what was taken from it is settled."""
@@ -92,7 +93,7 @@ class DividedInbox:
             tag = next(self._tags)
             self._held[tag] = part, delivery
             taken.append(replace(delivery, tag=tag))
-            size += len(delivery.bus_message.body)
+            size += memory_decoded(delivery.bus_message.body)
             part.untaken -= 1
             if not part.untaken:
                 part.changed.set()

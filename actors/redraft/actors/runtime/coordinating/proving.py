@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from sys import getsizeof
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -22,6 +21,7 @@ from redraft.events.messages.commands import Critiqued, Failed, Message, Outcome
 from redraft.events.messages.content import Critique, DraftRef, Issue, Revision
 from redraft.events.messages.domain_events import DraftCritiqued, DraftEdited, DraftGenerated, DraftRefined
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.memory import text_memory
 
 
 def needs_proof(message: Message, asked: OpenStep | None) -> bool:
@@ -74,7 +74,7 @@ class RunTexts:
             match event.data:
                 case DraftGenerated(draft=draft) | DraftRefined(draft=draft) | DraftEdited(draft=draft):
                     self._texts[draft.ref] = draft.text
-                    self.size += getsizeof(draft.text)
+                    self.size += text_memory(draft.text)
                 case DraftCritiqued(path=path, draft=ref, critique=critique):
                     self._latest[_ITERATION.sub("", path)] = _Said(event.version, ref, have_equals(critique.issues))
                     if critique.issues:
@@ -103,7 +103,7 @@ class RunTexts:
     def _forget(self) -> None:
         """Forgets the oldest texts, but for the newest one, and then the oldest issues, until the limit is kept."""
         while self.size > MAX_BYTES and len(self._texts) > 1:
-            self.size -= getsizeof(self._texts.pop(next(iter(self._texts))))
+            self.size -= text_memory(self._texts.pop(next(iter(self._texts))))
             self._forgotten = max(self._forgotten, 1)
         while self.size > MAX_BYTES and self._issues:
             self._forgotten = next(iter(self._issues))
@@ -134,7 +134,7 @@ class RunTexts:
 
 
 def _size_of(issues: Iterable[Issue]) -> int:
-    return sum(getsizeof(issue.text) + getsizeof(issue.quote) for issue in issues)
+    return sum(text_memory(issue.text) + text_memory(issue.quote) for issue in issues)
 
 
 def proven(message: Message, asked: OpenStep, texts: RunTexts, rules: int) -> Message:

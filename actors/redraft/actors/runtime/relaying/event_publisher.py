@@ -11,18 +11,15 @@ import msgspec
 from redraft.actors.runtime.relaying.queue_publisher import Blocked, Freed, OnTrouble
 from redraft.events.bus.port import EventPublisher
 from redraft.events.errors import BusUnusable
-from redraft.events.messages.domain_events import DraftMade, RunStarted
 from redraft.events.messages.envelope import Entry, Recorded
 from redraft.events.messages.filters import RunFacts
+from redraft.events.messages.memory import memory_of
 
 MAX_WAITING_BYTES: Final = 8 * 1024 * 1024
-"""The approximate bytes of events that may wait to be published, unless a single batch has more."""
+"""The approximate memory of events that may wait to be published, unless a single batch has more."""
 
 AT_ONCE: Final = 4 * 1024 * 1024
-"""The approximate bytes of events that are published at once, unless a single event has more."""
-
-WITHOUT_TEXT: Final = 512
-"""The approximate bytes of an event without its text."""
+"""The approximate memory of events that are published at once, unless a single event has more."""
 
 GATHER: Final = 0.1
 """Seconds for which events gather before they are published together."""
@@ -179,12 +176,5 @@ def _split(events: Sequence[Recorded]) -> Iterator[Sequence[Recorded]]:
 
 
 def _size(events: Sequence[Recorded]) -> int:
-    """Returns the approximate bytes of events, of which drafts and briefs are the most."""
-    size = 0
-    for event in events:
-        size += WITHOUT_TEXT
-        if isinstance(event.data, DraftMade):
-            size += len(event.data.draft.text)
-        elif isinstance(event.data, RunStarted):
-            size += len(event.data.brief.text)
-    return size
+    """Returns the approximate memory of events in bytes."""
+    return sum(memory_of(event.data) for event in events)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import islice, takewhile
-from sys import getsizeof
 from typing import Final, assert_never
 
 import msgspec
@@ -43,6 +42,7 @@ from redraft.events.messages.domain_events import (
 )
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import RunFacts
+from redraft.events.messages.memory import text_memory
 from redraft.events.messages.plan import RULES, Option, Parallel, Step, nodes_of
 
 OVERHEAD: Final = 2 * 1024
@@ -198,7 +198,7 @@ class RequestBuilder:
         if (oldest := self._newest - KEPT) < 0:
             return
         for version in [each for each in self._drafts if self._named_at.get(each, each) <= oldest]:
-            self.size -= getsizeof(self._drafts.pop(version).text)
+            self.size -= text_memory(self._drafts.pop(version).text)
             self._named_at.pop(version, None)
 
     def _add_draft(self, draft: Draft) -> None:
@@ -208,7 +208,7 @@ class RequestBuilder:
 
     def _add_size(self, *texts: str) -> None:
         for text in texts:
-            self.size += getsizeof(text)
+            self.size += text_memory(text)
 
     def _add_round(self, data: DraftCritiqued, version: int) -> None:
         said, number = data.critique, data.draft.version
