@@ -204,7 +204,7 @@ def repeat(
 ) -> StepSpec:
     """Returns a loop that repeats `body` until the condition, given as such or as its text, holds.
 
-    A function with @condition that is not in the body is put into it: after its last critic, or else before its refiner.
+    A @condition that is not in the body is put into it, after its last critic or else before its refiner.
     It makes at most `max_iterations` iterations (at least 1). `keep` decides which draft leaves it; a refinement that
     scores lower than the best by more than `rollback_margin` is given up: on the critics' scale, `"1 of 10"`, or a
     share, 0..1; with `rollback_of` that is the score of one criterion. `on_oscillation` is what happens when
