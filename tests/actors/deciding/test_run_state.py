@@ -425,7 +425,7 @@ def test_a_plan_that_writes_no_draft_is_refused():
     ("until", "fault"),
     [
         ("state.audienze == 'x'", "state.audienze is no value of the plan's state; did you mean audience?"),
-        ("state.audience >= 3", "can never hold, as state.audience is a str"),
+        ("state.audience >= 3", "can never hold, as state.audience is of type str"),
     ],
 )
 def test_a_condition_on_a_value_that_a_typed_state_has_not_is_refused(until: str, fault: str):
@@ -506,3 +506,16 @@ def test_a_condition_that_is_not_in_the_body_is_put_where_it_looks_at_what_was_f
     loop = repeat("L", until=good, max_iterations=2, body=body).node
     assert isinstance(loop, Repeat)
     assert [node.name for node in loop.body].index("good") == place
+
+
+@pytest.mark.parametrize("until", ["errors == 0", "score >= 0.5", "approved", "good and score >= 0.5"])
+def test_a_condition_of_ones_own_is_no_critic(until: str):
+    @condition
+    def good(facts):
+        return False
+
+    workflow = Workflow("none").start_with(write).repeat_until(until, max_iterations=2, body=[improve, good])
+    with pytest.raises(PlanError, match="nothing in the body judges what an iteration ends with"):
+        check_ready(workflow.plan)
+    alone = Workflow("own").start_with(write).repeat_until("not good", max_iterations=2, body=[improve, good])
+    check_ready(alone.plan)
