@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 def no_worker(role: Role, actor: str, file: str = "") -> str:
     """Says that no worker serves an actor, and which command starts one; `file` has the actor, where it is known."""
     target = actor if (role, actor) in SHIPPED and not file else f"{file or 'FILE.py'}:{actor}"
-    command = f"redraft worker {shlex.quote(plain(target))} --role {role}"
-    return f"no worker serves the {role} {plain(actor)}; start one: {command}"
+    target = shlex.quote(plain(target))
+    return f"no worker serves the {role} {plain(actor)}; start one: redraft worker {target} --role {role}"
 
 
 async def unserved(settings: Settings, keys: Iterable[ActorKey], files: Mapping[ActorKey, str] = {}) -> list[str]:
