@@ -29,9 +29,18 @@ from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import INBOX, BusMessage, Depth, work_queue
 from redraft.events.errors import BusError, PlanError
 from redraft.events.messages.codec import decode_message, encode_message
-from redraft.events.messages.commands import ConfirmStep, ExpireStep, Generate, Generated, Message, Request
+from redraft.events.messages.commands import (
+    ConfirmStep,
+    ExpireStep,
+    Generate,
+    Generated,
+    Message,
+    PauseRun,
+    Request,
+    ResumeRun,
+)
 from redraft.events.messages.content import Brief
-from redraft.events.messages.domain_events import RunEnded, StepFailed, StepRequested
+from redraft.events.messages.domain_events import RunEnded, RunPaused, RunResumed, StepFailed, StepRequested
 from redraft.events.messages.envelope import Origin
 from redraft.events.messages.plan import Plan, Step
 from redraft.projections.record_check import check_events
@@ -64,6 +73,15 @@ def test_it_waits_as_long_as_its_plan_says() -> None:
     assert run.send(ExpireStep(RUN, "write", 1, unserved=3599)) == ()
     assert run.send(ExpireStep(RUN, "write", 2, unserved=3600)) == ()
     assert len(run.send(ExpireStep(RUN, "write", 1, unserved=3600))) == 2
+
+
+def test_a_step_of_a_paused_run_does_not_fail_as_unserved() -> None:
+    run = begun()
+    run.send(PauseRun(RUN))
+    run.now += QUEUE_WAIT
+    assert run.send(ExpireStep(RUN, "write", 1, unserved=600)) == ()
+    run.send(ResumeRun(RUN))
+    assert len(run.send(ExpireStep(RUN, "write", 1, unserved=600))) == 2
 
 
 def test_what_may_still_wait_in_its_queue_is_not_overdue() -> None:
@@ -159,6 +177,23 @@ async def test_the_timekeeper_says_what_nobody_serves_and_what_waits_only_once()
         assert await told(keeper, bus, over + timedelta(hours=4)) == []
         assert await told(keeper, bus, over + timedelta(hours=5)) == [ExpireStep("r", "c", 1)]
         assert await told(keeper, bus, NOW + QUEUE_LIMIT + 300 * SECOND) != []
+
+
+async def test_the_wait_for_a_worker_begins_anew_when_a_paused_run_is_resumed() -> None:
+    asked = StepRequested("a", "critic", "judge", 1, NOW + timedelta(days=1), queue_wait=60)
+    told_later = [asked, RunPaused("ann"), RunResumed("ann")]
+    times = [NOW, NOW + 30 * SECOND, NOW + 300 * SECOND]
+    made = recorded("r", [("c", event) for event in told_later])
+    log = [replace(each, time=at, position=each.version) for each, at in zip(made, times, strict=True)]
+    queues = Queues()
+    async with LocalBus() as bus, view_of(log[:2]) as paused, view_of(log) as resumed:
+        monitor = QueueMonitor(queues)
+        keeper = Timekeeper(StepsAgenda(paused, None), bus, lambda: NOW, lambda: "id", monitor)
+        assert await told(keeper, bus, NOW) == []
+        assert await told(keeper, bus, NOW + 300 * SECOND) == [], "the time of a pause does not count"
+        keeper = Timekeeper(StepsAgenda(resumed, None), bus, lambda: NOW, lambda: "id", monitor)
+        assert await told(keeper, bus, NOW + 359 * SECOND) == []
+        assert await told(keeper, bus, NOW + 360 * SECOND) == [ExpireStep("r", "a", 1, unserved=60.0)]
 
 
 async def test_two_thousand_requests_behind_one_slow_worker_for_six_hours_are_all_left_to_wait() -> None:

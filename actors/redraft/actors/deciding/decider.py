@@ -266,8 +266,11 @@ def _expire_step(
 
 
 def _expire_unserved(state: RunState, message: ExpireStep, open_step: OpenStep, now: datetime) -> StepFailed | None:
-    """Returns the failure of a request whose actor no worker serves; None before the time that its plan allows."""
-    if message.unserved < (open_step.request.queue_wait or 0):
+    """Returns the failure of a request whose actor no worker serves.
+
+    None before the time that its plan allows, and while the run is paused: the time of a pause does not count.
+    """
+    if state.paused or message.unserved < (open_step.request.queue_wait or 0):
         return None
     who = f"{open_step.request.role} {open_step.request.actor}"
     fault = f"no worker has served the {who} for {message.unserved:.0f} s"

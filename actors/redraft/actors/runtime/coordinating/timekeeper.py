@@ -134,7 +134,8 @@ class DueStep(msgspec.Struct, frozen=True):
     """A step whose wait is over (`retry`), or whose answer is overdue, since `timer`.
 
     `cause` is the id of the event that set the timer. For a request for work, `actor` is whom it was sent to and
-    `requested` when. `unserved`: it has waited as long as it may for a worker of that actor, whatever its `timer` is.
+    `requested` when. `unserved`: it has waited since `requested`, or since its run was resumed later, as long as it may
+    for a worker of that actor, whatever its `timer` is.
     """
 
     run: str
@@ -175,7 +176,8 @@ class Agenda(Protocol):
     ) -> Sequence[DueStep]:
         """Returns at most `limit` requests of an actor, unserved for so long, that have waited as long as they may.
 
-        Their plan limits the wait, or else `wait`.
+        Their plan limits the wait, or else `wait`; the time up to the end of a pause does not count. They have waited
+        since `requested`.
         """
         ...
 
