@@ -24,10 +24,12 @@ from redraft.events.messages.commands import (
     Completed,
     Critiqued,
     ExpireStep,
+    Failed,
     Generated,
     Message,
     PauseRun,
     Refined,
+    RetryStep,
     StartRun,
 )
 from redraft.events.messages.conditions import State, score
@@ -51,7 +53,7 @@ from redraft.events.messages.domain_events import (
     VerdictLate,
 )
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Approve, Parallel, Plan, Repeat, StateField, StateSpec, Step, loops_of
+from redraft.events.messages.plan import Approve, Parallel, Plan, Repeat, Retry, StateField, StateSpec, Step, loops_of
 from redraft.events.messages.redaction import ERASED
 from redraft.events.messages.run_state import Values
 
@@ -357,3 +359,24 @@ def test_a_verdict_that_changes_the_state_is_not_taken_again_nor_one_of_another_
         asked = asked_after(changes, of_refiner)
         assert isinstance(asked, StepRequested)
         assert asked.reused is None
+
+
+def test_a_fork_whose_plan_has_another_state_is_refused():
+    past = counted(*BEGUN)
+    other = replace(COUNTED, state=replace(COUNTED.state, defaults={"n": 1}))
+    assert "its plan has other steps, or another state, than run parent" in why_unfit(start_of(past, other), past)
+
+
+def test_a_critic_that_is_tried_again_is_asked_with_the_state_of_then():
+    first = Step("critic", "a", "a", retry=Retry(2, 0.0), reuse="run")
+    plan = Plan("again", (Step("generator", "write", "write"), Parallel("panel", (first, Step("critic", "b", "b")))))
+    state = handle(RunState(), StartRun("r", plan, Brief("brief")), NOW).state
+    state = handle(state, Generated("r", "write", 1, "text"), NOW).state
+    before = state.open["panel/a"].request.verdict_key
+    state = handle(state, Failed("r", "panel/a", 1, "error", "broke"), NOW).state
+    ref = DraftRef(1, digest("text"))
+    state = handle(state, Critiqued("r", "panel/b", 1, ref, Critique(0.5, critic="b"), state={"n": 1}), NOW).state
+    again = handle(state, RetryStep("r", "panel/a", 1), NOW).events[0]
+    assert isinstance(again, StepRequested)
+    assert again.attempt == 2
+    assert again.verdict_key not in ("", before)

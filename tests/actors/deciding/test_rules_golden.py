@@ -61,11 +61,13 @@ def test_recorded_runs_are_folded_and_decided_as_they_were(path: Path) -> None:
         events, state = decided_again(line)
         assert events == recorded_events, (line["plan"], line["seed"])
         assert fold(recorded_events) == state
-        assert f"rules{state.rules}" == path.stem
+        assert f"rules{state.rules}" == path.stem.removesuffix("-state")
 
 
 def test_there_are_recorded_runs_of_every_version_of_the_rules() -> None:
-    assert [path.stem for path in FILES] == [f"rules{number}" for number in range(1, RULES + 1)]
+    assert [path.stem for path in FILES if path.stem != "rules7-state"] == [
+        f"rules{number}" for number in range(1, RULES + 1)
+    ]
 
 
 def test_a_new_run_begins_under_todays_rules() -> None:

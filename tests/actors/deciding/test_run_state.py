@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from redraft.actors import (
+    Actor,
     Brief,
     Critique,
     Retry,
@@ -30,6 +31,7 @@ from redraft.app import refine
 from redraft.app.client.result import Result
 from redraft.app.settings.settings import Settings
 from redraft.events.errors import ActorError, PlanError
+from redraft.events.messages.plan import Repeat
 from redraft.events.messages.run_state import MAX_STATE
 
 
@@ -423,7 +425,7 @@ def test_a_plan_that_writes_no_draft_is_refused():
     ("until", "fault"),
     [
         ("state.audienze == 'x'", "state.audienze is no value of the plan's state; did you mean audience?"),
-        ("state.audience >= 3", "can never hold, as state.audience is a str"),
+        ("state.audience >= 3", "can never hold, as state.audience is of type str"),
     ],
 )
 def test_a_condition_on_a_value_that_a_typed_state_has_not_is_refused(until: str, fault: str):
@@ -469,3 +471,51 @@ async def test_a_critic_with_a_condition_sees_no_value_that_a_step_behind_it_is_
     workflow = workflow.repeat_until(score >= 0.99, max_iterations=3, body=[run_tests, judge, late, improve])
     await end_of(workflow)
     assert asked == ["draft!", "draft!!", "draft!!!"]
+
+
+async def test_a_free_step_between_critics_is_told_what_those_before_it_said():
+    told: list[tuple[str, ...] | None] = []
+
+    @critic
+    def first(draft):
+        return Critique(0.5, errors=("too short",))
+
+    @critic
+    def second(draft):
+        return Critique(0.6, errors=("too dull",))
+
+    @step
+    def note(critique):
+        told.append(None if critique is None else critique.errors)
+
+    body = [step(note, name="before"), first, step(note, name="between"), second, step(note, name="after"), improve]
+    workflow = Workflow("told").start_with(write)
+    await end_of(workflow.repeat_until(score >= 0.9, max_iterations=1, body=body))
+    assert told[:3] == [None, ("too short",), ("too short", "too dull")]
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [([run_tests, improve], 1), ([improve, run_tests], 2), ([judge, improve, run_tests], 1), ([run_tests], 1)],
+)
+def test_a_condition_that_is_not_in_the_body_is_put_where_it_looks_at_what_was_found(body: list[Actor], place: int):
+    @condition
+    def good(facts):
+        return True
+
+    loop = repeat("L", until=good, max_iterations=2, body=body).node
+    assert isinstance(loop, Repeat)
+    assert [node.name for node in loop.body].index("good") == place
+
+
+@pytest.mark.parametrize("until", ["errors == 0", "score >= 0.5", "approved", "good and score >= 0.5"])
+def test_a_condition_of_ones_own_is_no_critic(until: str):
+    @condition
+    def good(facts):
+        return False
+
+    workflow = Workflow("none").start_with(write).repeat_until(until, max_iterations=2, body=[improve, good])
+    with pytest.raises(PlanError, match="nothing in the body judges what an iteration ends with"):
+        check_ready(workflow.plan)
+    alone = Workflow("own").start_with(write).repeat_until("not good", max_iterations=2, body=[improve, good])
+    check_ready(alone.plan)

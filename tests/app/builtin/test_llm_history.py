@@ -1,4 +1,4 @@
-"""The actors `llm` with the history of their loop in the prompt."""
+"""The actors `llm` with the history of their loop, and values of the state, in the prompt."""
 
 from __future__ import annotations
 
@@ -82,3 +82,12 @@ def test_the_plan_gives_a_model_the_history_that_its_options_ask_for():
     plan = Workflow("w").start_with(step("llm", role="generator", name="write"))
     made = plan.repeat_until(score >= 0.9, max_iterations=3, name="Loop", body=[judge, improve]).plan
     assert [each.history for each in made.steps[1].body] == [0, None]
+
+
+async def test_a_model_is_given_the_values_of_the_state_that_its_option_names():
+    with ModelServer([{"text": "Tides come twice a day."}]) as server:
+        asked = replace(request(state=["audience", "missing"]), state={"audience": "children", "secret": "hush"})
+        outcome = await perform(llm_generator(models(server)), Generate(asked))
+    assert isinstance(outcome, Generated), outcome
+    told = str(server.asked[0])
+    assert ("children" in told, "hush" in told, "missing" in told) == (True, False, False)

@@ -292,6 +292,8 @@ def test_a_batch_says_which_brief_is_empty(resting: Served) -> None:
         ('{"workflow":"loop","brief":"\u00e4"}'.encode("latin-1"), "the body is not UTF-8"),
         (b'{"workflow":"loop","brief":"\\ud800 x"}', "holds half a surrogate pair"),
         (b'{"workflow":"loop","brief":"\\ud800"}', "holds half a surrogate pair"),
+        (b'{"workflow":"loop","brief":"x","state":{"a":NaN}}', "is not JSON"),
+        (b'{"workflow":"loop","brief":"x","state":{"a":-Infinity}}', "is not JSON"),
         (b'{"workflow":"loop","brief":"\xc3\xa4\xff"}', "the body is not UTF-8 at byte 31"),
         (b'{"workflow":"loop","brief":"x","max_iterations":1e999}', "holds a number that is out of range"),
         (b"[1", "the body is not JSON"),

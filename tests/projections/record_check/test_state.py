@@ -207,7 +207,6 @@ def test_critics_with_a_free_step_between_them_judge_a_draft_together() -> None:
 
     def judged(second: float) -> Told:
         told = begun(score >= 0.8, JUDGE, TESTS, taste, IMPROVE).judge(JUDGE, "L[1]/judge", 0.9)
-        told.said, told.score = (), None  # their joint rating is still to come
         return told.free(TESTS, "L[1]/tests", passed=True).judge(taste, "L[1]/taste", second)
 
     early = begun(score >= 0.8, JUDGE, TESTS, taste, IMPROVE).judge(JUDGE, "L[1]/judge", 0.9)
@@ -295,7 +294,6 @@ def test_a_late_critic_is_not_asked_for_a_value_that_is_outdated(tested: bool) -
     told = begun(score >= 2, *body, passed=True).judge(JUDGE, "L[1]/judge", 0.5)
     assert told.draft is not None
     if tested:
-        told.said, told.score = (), None
         told.free(TESTS, "L[1]/tests", passed=True)
     told.add(CriticSkipped("L[1]/late", "late", told.draft))
     assert [code for code, _ in told.findings()] == (["skipped"] if tested else [])

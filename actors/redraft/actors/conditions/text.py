@@ -354,7 +354,7 @@ def _plateau_fault(term: Plateau) -> str | None:
 
 def _state_fault(term: State) -> str | None:
     if not is_value_name(term.of):
-        return f"state.{shown(term.of)} names no value; write letters, digits and _, a letter first"
+        return f"state.{shown(term.of)} names no value; write letters, digits and _, no word of Python"
     if not is_one_of(term.operator, get_args(StateOperator)):
         return f"{shown(term.operator)} does not compare; write one of {' '.join(get_args(StateOperator))}"
     if term.operator == "is":

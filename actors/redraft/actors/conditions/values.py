@@ -36,10 +36,13 @@ def describe_value(term: State, values: Values) -> str:
 
 
 @lru_cache(maxsize=256)
-def asks_critics(condition: Condition) -> bool:
-    """Returns whether a condition asks for anything that critics, or people, say of a draft."""
+def asks_critics(condition: Condition, own: frozenset[str] = frozenset()) -> bool:
+    """Returns whether a condition asks for anything that critics, or people, say of a draft.
+
+    What conditions of these names say, the user's `own`, is not asked of critics.
+    """
     return any(
-        term.quantity not in LIMITS and term.quantity != "outputs"
+        term.quantity not in LIMITS and term.quantity != "outputs" and term.of.rpartition(".")[2] not in own
         if isinstance(term, Compare)
         else not isinstance(term, State | Exit | AnyOf | AllOf | Not)
         for term in terms(condition)
@@ -59,5 +62,5 @@ def check_values(condition: Condition, spec: StateSpec | None) -> None:
             ("str", "any") if isinstance(term.value, str) else ("int", "float", "any")
         ):
             raise ConditionError(
-                f"{print_condition(term)} can never hold, as state.{term.of} is a {kind}; change one of them"
+                f"{print_condition(term)} can never hold, as state.{term.of} is of type {kind}; change one of them"
             )

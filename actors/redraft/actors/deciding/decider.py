@@ -16,7 +16,7 @@ from redraft.actors.deciding.declared import as_declared, why_invalid
 from redraft.actors.deciding.evolve import evolve
 from redraft.actors.deciding.interpreter import closed_panel, next_event
 from redraft.actors.deciding.requests import GRACE
-from redraft.actors.deciding.reusing import NO_MEMORY, Memory, Recall, recall_nothing, verdict_again
+from redraft.actors.deciding.reusing import NO_MEMORY, Memory, Recall, recall_nothing, verdict_again, with_key
 from redraft.actors.deciding.run_values import why_refused
 from redraft.actors.deciding.state import OpenStep, ParallelState, RunState
 from redraft.actors.deciding.steering import steered
@@ -230,6 +230,8 @@ def _retry_step(
     if parallel is not None and parallel.until is not None and now < parallel.until:
         due = min(due, parallel.until)
     again = msgspec.structs.replace(open_step.request, attempt=message.attempt + 1, due=due)
+    if again.verdict_key:
+        again = with_key(state, open_step.step, again)  # the run's state may have changed meanwhile
     if state.plan.budget is None and state.plan.daily is None:
         return again
     return within_budget(state, again, now, others)

@@ -90,7 +90,8 @@ def why_unfit(start: StartRun, past: Sequence[Recorded]) -> str:
     if past[0].data.brief.text == ERASED:
         return f"run {parent.run} was erased"
     if shape(start.plan) != shape(fold(event.data for event in past).plan):
-        return f"its plan has other steps than run {parent.run}; change only when loops end and how steps are done"
+        more = "change only when loops end, how steps are done, and values of the state"
+        return f"its plan has other steps, or another state, than run {parent.run}; {more}"
     return _why_values_unfit(start, past)
 
 
@@ -104,7 +105,7 @@ def _why_values_unfit(start: StartRun, past: Sequence[Recorded]) -> str:
 
 def shape(plan: Plan) -> Plan:
     """Returns a plan without the parts that a fork may change: when loops end, what they keep, how steps are done."""
-    return Plan("", map_nodes(plan.steps, _shape))
+    return Plan("", map_nodes(plan.steps, _shape), state=plan.state)
 
 
 def _shape(path: str, node: Node) -> Node:

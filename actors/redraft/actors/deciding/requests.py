@@ -51,8 +51,8 @@ def make_request(state: RunState, step: Step, path: str, now: datetime, draft: D
 
 
 def _judgement_told(state: RunState, loop: Frame, step: Step, source: Candidate | None) -> Judgement | None:
-    """Returns the judgement that a step is told of: that of its draft, or for a condition what its row said so far."""
-    if step.condition:
+    """Returns the judgement that a step is told of: of its draft or, in a row of critics, what these said so far."""
+    if step.condition or (step.role == "step" and loop.verdicts):
         return join_row(loop.verdicts, critics_before(loop.body, loop.index), state.rules) if loop.verdicts else None
     match step.role:
         case "refiner" | "step":

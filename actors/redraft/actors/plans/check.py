@@ -360,8 +360,9 @@ def _after_role(role: Role, draft: DraftState, path: str) -> DraftState:
 
 def _after_repeat(repeat: Repeat, draft: DraftState, path: str) -> DraftState:
     end = check_flow(repeat.body, draft, path)
-    own = any(role_of(node) == "critic" for node in repeat.body)
-    if not own and asks_critics(repeat.until):
+    conditions = frozenset(node.actor for node in repeat.body if isinstance(node, Step) and node.condition)
+    own = any(is_critic(node) and not getattr(node, "condition", False) for node in repeat.body)
+    if not own and asks_critics(repeat.until, conditions):
         _check_without_critic(repeat, end, path)
     if draft in ("judged", "vouched") and end == "unjudged":
         check_flow(repeat.body, end, path)

@@ -60,7 +60,7 @@ def check_state(spec: object) -> None:
     for field in spec.fields:
         if not is_value_name(field.name):
             fault = f"state_types: {shown(field.name)} cannot name a value"
-            raise PlanError("", f"{fault}; write letters, digits and _, a letter first")
+            raise PlanError("", f"{fault}; write letters, digits and _, no word of Python")
         if field.name in seen:
             raise PlanError("", f"state_types: {field.name} comes twice; keep one")
         if field.kind not in get_args(ValueKind):

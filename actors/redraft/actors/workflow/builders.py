@@ -19,7 +19,7 @@ from msgspec.structs import astuple
 from redraft.actors.conditions.text import parse_condition, read_margin
 from redraft.actors.plans.arms import NAMES
 from redraft.actors.plans.check import check_nodes
-from redraft.actors.plans.paths import is_critic, steps_in
+from redraft.actors.plans.paths import role_of, steps_in
 from redraft.actors.values import shown
 from redraft.actors.workflow.actor import Actor
 from redraft.actors.workflow.declaring import criteria_of, with_declared
@@ -204,7 +204,7 @@ def repeat(
 ) -> StepSpec:
     """Returns a loop that repeats `body` until the condition, given as such or as its text, holds.
 
-    A function with @condition that is not in the body is put into it, after its last critic (without any, at the end).
+    A @condition that is not in the body is put into it, after its last critic or else before its refiner.
     It makes at most `max_iterations` iterations (at least 1). `keep` decides which draft leaves it; a refinement that
     scores lower than the best by more than `rollback_margin` is given up: on the critics' scale, `"1 of 10"`, or a
     share, 0..1; with `rollback_of` that is the score of one criterion. `on_oscillation` is what happens when
@@ -226,11 +226,17 @@ def repeat(
 
 
 def _with_condition(body: tuple[StepSpec, ...], until: Actor) -> tuple[StepSpec, ...]:
-    """Returns the body with the step of a condition: as it is if the condition is there, else after its last critic."""
+    """Returns the body with the step of a condition: as it is if the condition is there, else after its last critic.
+
+    Without critics that is before the first refiner, so that it looks at what the steps before found; at the end if the
+    body begins with that.
+    """
     if any(isinstance(part.node, Step) and part.node.actor == until.name for part in body):
         return body
-    last = max((place for place, part in enumerate(body) if is_critic(part.node)), default=len(body) - 1)
-    return (*body[: last + 1], as_part(until), *body[last + 1 :])
+    roles = [role_of(part.node) for part in body]
+    refiner = roles.index("refiner") if "refiner" in roles[1:] and roles[0] != "refiner" else len(body)
+    place = max((place + 1 for place, role in enumerate(roles) if role == "critic"), default=refiner)
+    return (*body[:place], as_part(until), *body[place:])
 
 
 def approve(

@@ -66,7 +66,7 @@ def _within(value: object) -> list[object]:
 def _is_json(body: bytes) -> bool:
     """Returns whether this is JSON for those who let half a surrogate pair pass, which is no text."""
     try:
-        json.loads(body)
+        json.loads(body, parse_constant=int)  # of NaN and Infinity, which are no JSON, `int` makes a ValueError
     except (ValueError, RecursionError):
         return False
     return True

@@ -1,7 +1,4 @@
-"""Makes one history: processes that work and fail until every run has ended, and a check of the result.
-
-Every sleep here moves the simulated clock, and takes no time.
-"""
+"""Makes one history: processes work and fail until each run has ended, and it is checked. Sleeps take no real time."""
 
 from __future__ import annotations
 

@@ -31,11 +31,14 @@ def is_value_name(name: object) -> bool:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None and not iskeyword(name)
 
 
-def values_fault(values: Mapping[Any, Any]) -> str:
+def values_fault(values: object) -> str:
     """Returns why these cannot be values of a run's state, and the remedy; empty when they can."""
+    if not isinstance(values, Mapping):
+        return f"a {type(values).__name__} is given; give values by name"
     for name, value in values.items():
         if not is_value_name(name):
-            return f"{str(name)[:100]!r} cannot name a value; write letters, digits and _, a letter first"
+            remedy = "write at most 100 of A to Z, digits and _, no digit first, and no word of Python"
+            return f"{str(name)[:100]!r} cannot name a value; {remedy}"
         if fault := _fault(value, 1):
             return f"{name} {fault}"
     return ""

@@ -27,7 +27,7 @@ from redraft.events.messages.usage import Usage
 from redraft.projections.record_check.chain import Deviates, Finding, finding_at
 from redraft.projections.record_check.drafts import finished_drafts, publishable_draft, rated_drafts, rollback_draft
 from redraft.projections.record_check.loop_conditions import have_scales, is_left_open, judging_steps, share_of_rise
-from redraft.projections.record_check.ratings import Rated, Rating
+from redraft.projections.record_check.ratings import Rated, Rating, heed_gates, join_ratings
 from redraft.projections.record_check.reused import check_key, check_verdict
 from redraft.projections.record_check.walk import Asked, Broken, Frame, Walk, check_afforded
 
@@ -147,7 +147,7 @@ def take_request(
 ) -> None:
     """Takes the request that the plan has at this point. Raises Deviates when something else is recorded.
 
-    `heard` is what critics of a row have said so far, for a condition.
+    `heard` is what critics of a row have said so far, for a condition. A free step between critics is told that too.
     """
     event = walk.peek()
     data = event.data
@@ -165,6 +165,8 @@ def take_request(
             )
         check_afforded(walk, event, data)
         check_key(walk, event, data, step)
+    if step.role == "step" and walk.top.heard:
+        heard = heed_gates(join_ratings(walk.top.heard), walk.top.heard, walk.rules)
     _check_material(walk, event, data, draft, tuple(beside), heard)
     walk.open[path] = Asked(step, data)
     walk.top.due = ""

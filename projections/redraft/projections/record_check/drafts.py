@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
+
 from redraft.events.messages import domain_events as events
 from redraft.events.messages.content import Draft, DraftRef, digest
 from redraft.events.messages.domain_events import DomainEvent
@@ -11,7 +13,14 @@ from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Approve, Node, Repeat, loops_of
 from redraft.events.messages.redaction import ERASED
 from redraft.projections.record_check.chain import Finding, finding_at
-from redraft.projections.record_check.loop_conditions import asks_critics
+from redraft.projections.record_check.loop_conditions import (
+    Trail,
+    asks_critics,
+    is_left_open,
+    judging_steps,
+    memorable,
+    memory_needed,
+)
 from redraft.projections.record_check.ratings import (
     Rated,
     Rating,
@@ -262,3 +271,42 @@ def _referenced_drafts(data: DomainEvent) -> Iterator[DraftRef]:
             yield ref
         case _:
             pass
+
+
+def rate_draft(walk: Walk, frame: Frame, ref: DraftRef, rating: Rating) -> None:
+    """Stores the draft's rating; a draft that people rejected stays rejected."""
+    if ref.sha256 in walk.rejected and walk.rules >= 7:
+        rating = msgspec.structs.replace(rating, approved=False)
+    elif ref.sha256 in walk.rejected:
+        counted = rating.counts
+        rating = Rating(0.0, rating.errors, False, rating.critiques, rating.gate, rating.scored, rating.scale)
+        rating = msgspec.structs.replace(rating, counts=counted)
+    judged = Rated(ref, rating)
+    walk.current, walk.best = judged, better_of(walk, walk.best, judged)
+    if walk.rules < 2:
+        anew, counts = failed_gate(frame.best) and rating.gate != "failed", True
+        if frame.loop is not None:
+            frame.best, frame.last = better_of(walk, frame.best, judged), judged
+    else:
+        foremost = best_of(walk, frame.judged)
+        spoiled = foremost is None or is_barred(walk, foremost.ref)
+        anew = spoiled and not is_barred(walk, ref)
+        counts = spoiled or not is_barred(walk, ref)
+        frame.judged = (*(each for each in frame.judged if each.ref != ref), judged)
+        if walk.rules >= 6 and frame.entry is not None and frame.entry.ref == ref:
+            frame.entry = None  # its word from before the loop is outdated
+    if frame.loop is not None:
+        scores, hashes = memory_needed(walk.until(frame))
+        before = () if anew else frame.peaks
+        frame.peaks = (*before, max(rating.score if counts else 0.0, before[-1] if before else 0.0))[-scores:]
+        frame.seen = (*frame.seen, ref.sha256)[-hashes:]
+        trails: dict[str, Trail] = {}
+        for name in memorable(walk.until(frame)):
+            trail, share = frame.trails.get(name, Trail()), rating.named(name)
+            if is_left_open(name, rating, judging_steps(frame.loop.body), walk.rules):
+                trails[name] = trail
+                continue
+            so_far = () if anew else trail.peaks
+            highest = max(share if counts else 0.0, so_far[-1] if so_far else 0.0)
+            trails[name] = Trail((*so_far, highest)[-scores:], (*trail.latest, share)[-hashes:])
+        frame.trails = trails

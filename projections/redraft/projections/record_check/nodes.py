@@ -28,13 +28,8 @@ from redraft.projections.record_check.answers import (
 )
 from redraft.projections.record_check.chain import Deviates
 from redraft.projections.record_check.counts import declared_counts, why_miscounted
-from redraft.projections.record_check.drafts import best_of, better_of, is_barred, note_veto
+from redraft.projections.record_check.drafts import is_barred, note_veto, rate_draft
 from redraft.projections.record_check.loop_conditions import (
-    Trail,
-    is_left_open,
-    judging_steps,
-    memorable,
-    memory_needed,
     note_silence,
     rating_of,
 )
@@ -129,7 +124,7 @@ def _walk_parallel(walk: Walk, frame: Frame, node: Parallel) -> None:
     chosen, rating = _walk_candidates(walk, frame, node)
     refines = node.steps[0].role == "refiner" and before is not None
     note_draft(frame, chosen, before.ref.version if refines and before else 0)
-    _rate_draft(walk, frame, chosen, rating)
+    rate_draft(walk, frame, chosen, rating)
     frame.due = "judged"
     frame.index += 1
 
@@ -148,7 +143,7 @@ def _walk_critics(walk: Walk, frame: Frame) -> None:
     joined = heed_gates(join_ratings(frame.heard), frame.heard, walk.rules)
     joined = note_silence(joined, row_before(frame.body, frame.index))
     frame.heard = ()
-    _rate_draft(walk, reviewed, walk.current.ref, joined)
+    rate_draft(walk, reviewed, walk.current.ref, joined)
     if frame.review is None:
         frame.due = "judged"
 
@@ -197,45 +192,6 @@ def _next_gate(body: tuple[Node, ...], index: int) -> int:
             break
         index += 1
     return index
-
-
-def _rate_draft(walk: Walk, frame: Frame, ref: DraftRef, rating: Rating) -> None:
-    """Stores the draft's rating; a draft that people rejected stays rejected."""
-    if ref.sha256 in walk.rejected and walk.rules >= 7:
-        rating = msgspec.structs.replace(rating, approved=False)
-    elif ref.sha256 in walk.rejected:
-        counted = rating.counts
-        rating = Rating(0.0, rating.errors, False, rating.critiques, rating.gate, rating.scored, rating.scale)
-        rating = msgspec.structs.replace(rating, counts=counted)
-    judged = Rated(ref, rating)
-    walk.current, walk.best = judged, better_of(walk, walk.best, judged)
-    if walk.rules < 2:
-        anew, counts = failed_gate(frame.best) and rating.gate != "failed", True
-        if frame.loop is not None:
-            frame.best, frame.last = better_of(walk, frame.best, judged), judged
-    else:
-        foremost = best_of(walk, frame.judged)
-        spoiled = foremost is None or is_barred(walk, foremost.ref)
-        anew = spoiled and not is_barred(walk, ref)
-        counts = spoiled or not is_barred(walk, ref)
-        frame.judged = (*(each for each in frame.judged if each.ref != ref), judged)
-        if walk.rules >= 6 and frame.entry is not None and frame.entry.ref == ref:
-            frame.entry = None  # its word from before the loop is outdated
-    if frame.loop is not None:
-        scores, hashes = memory_needed(walk.until(frame))
-        before = () if anew else frame.peaks
-        frame.peaks = (*before, max(rating.score if counts else 0.0, before[-1] if before else 0.0))[-scores:]
-        frame.seen = (*frame.seen, ref.sha256)[-hashes:]
-        trails: dict[str, Trail] = {}
-        for name in memorable(walk.until(frame)):
-            trail, share = frame.trails.get(name, Trail()), rating.named(name)
-            if is_left_open(name, rating, judging_steps(frame.loop.body), walk.rules):
-                trails[name] = trail
-                continue
-            so_far = () if anew else trail.peaks
-            highest = max(share if counts else 0.0, so_far[-1] if so_far else 0.0)
-            trails[name] = Trail((*so_far, highest)[-scores:], (*trail.latest, share)[-hashes:])
-        frame.trails = trails
 
 
 class _ParallelWalk:

@@ -207,6 +207,12 @@ def parts_of(context: Context) -> dict[str, str]:
     return {f"FINISHED PART {number}": each.text for number, each in enumerate(context.outputs, 1)}
 
 
+def values_of(context: Context, names: Sequence[str]) -> dict[str, str]:
+    """Returns these values of the run's state as a text for a model; those that are not there are left out."""
+    known = {name: context.state[name] for name in names if name in context.state}
+    return {"STATE": msgspec.json.format(msgspec.json.encode(known)).decode()} if known else {}
+
+
 async def ask_model(
     models: Models,
     options: LlmOptions,
@@ -216,11 +222,15 @@ async def ask_model(
     reply: type[R],
     fault: Callable[[R], str] = lambda _: "",
 ) -> R:
-    """See `ask.ask`. The library that speaks to models takes a second to import: beside the event loop."""
+    """See `ask.ask`; the model is given the values of the state that its options name.
+
+    The library that speaks to models takes a second to import: beside the event loop.
+    """
     try:
         module = await asyncio.to_thread(importlib.import_module, "redraft.app.builtin.llm.ask")
     except ImportError:
         raise PermanentError(f"llm: {INSTALL}") from None
+    texts = texts | values_of(context, options.state)
     answer: R = await module.ask(models, options, context, prompt, texts, reply, fault)
     return answer
 

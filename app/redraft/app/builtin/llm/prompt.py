@@ -36,7 +36,8 @@ class LlmOptions(msgspec.Struct, frozen=True):
     USD. `reserve_tokens`, `reserve_cost` and `reserve_calls` are what is set aside of a budget for a first attempt:
     for the coordinator, and estimated where nobody says them (see `redraft.app.models.estimates`). `history` is how
     many of the latest rounds the prompt has: all that come unless it is given; for others than refiners the plan's step
-    has them come by it, or by a `history` of its own.
+    has them come by it, or by a `history` of its own. `state` names the values of the run's state that the model is
+    given.
     """
 
     model: str = ""
@@ -52,6 +53,7 @@ class LlmOptions(msgspec.Struct, frozen=True):
     reserve_cost: _Price = 0.0
     reserve_calls: Annotated[int, msgspec.Meta(ge=0)] = 0
     history: Annotated[int, msgspec.Meta(ge=0, le=MAX_HISTORY)] | None = None
+    state: tuple[str, ...] = ()
 
 
 class CriticOptions(LlmOptions, frozen=True):
