@@ -85,6 +85,7 @@ class Deployment:
         self.store = store
         self.queues = queues
         self.processes: list[Forked] = []
+        self.queues_made = list(QUEUES)
         (folder / "loop.py").write_text(ACTORS)
 
     def environment(self, bus: str = "") -> dict[str, str]:
@@ -184,4 +185,4 @@ def deployment(folder: Path, store: str = "", queues: Kind = "quorum") -> Iterat
         yield made
     finally:
         made.stop()
-        asyncio.run(clear(URL, made.prefix, QUEUES))
+        asyncio.run(clear(URL, made.prefix, made.queues_made))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
 import pytest
@@ -11,6 +13,7 @@ from tests.projections.logs import view_of
 from tests.properties.test_deciding_properties import NOW, RUN, Run, step
 from tests.streams import recorded
 
+from redraft.actors.deciding.decider import handle
 from redraft.actors.deciding.requests import GRACE
 from redraft.actors.formats.yaml_reader import print_plan, read_plan
 from redraft.actors.plans.check import check_plan
@@ -23,15 +26,25 @@ from redraft.actors.runtime.coordinating.timekeeper import (
     Timekeeper,
 )
 from redraft.actors.runtime.working.worker import Worker
+from redraft.actors.workflow.context import Context
 from redraft.actors.workflow.roles import generator
 from redraft.app.wiring.coordinator_views import StepsAgenda
 from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import INBOX, BusMessage, Depth, work_queue
-from redraft.events.errors import BusError, PlanError
+from redraft.events.errors import BusError, BusUnusable, PlanError
 from redraft.events.messages.codec import decode_message, encode_message
-from redraft.events.messages.commands import ConfirmStep, ExpireStep, Generate, Generated, Message, Request
+from redraft.events.messages.commands import (
+    ConfirmStep,
+    ExpireStep,
+    Generate,
+    Generated,
+    Message,
+    PauseRun,
+    Request,
+    ResumeRun,
+)
 from redraft.events.messages.content import Brief
-from redraft.events.messages.domain_events import RunEnded, StepFailed, StepRequested
+from redraft.events.messages.domain_events import RunEnded, RunPaused, RunResumed, StepFailed, StepRequested
 from redraft.events.messages.envelope import Origin
 from redraft.events.messages.plan import Plan, Step
 from redraft.projections.record_check import check_events
@@ -66,6 +79,15 @@ def test_it_waits_as_long_as_its_plan_says() -> None:
     assert len(run.send(ExpireStep(RUN, "write", 1, unserved=3600))) == 2
 
 
+def test_a_step_of_a_paused_run_does_not_fail_as_unserved() -> None:
+    run = begun()
+    run.send(PauseRun(RUN))
+    run.now += QUEUE_WAIT
+    assert run.send(ExpireStep(RUN, "write", 1, unserved=600)) == ()
+    run.send(ResumeRun(RUN))
+    assert len(run.send(ExpireStep(RUN, "write", 1, unserved=600))) == 2
+
+
 def test_what_may_still_wait_in_its_queue_is_not_overdue() -> None:
     run = begun()
     run.now = run.state.open["write"].due
@@ -81,8 +103,11 @@ class Queues:
     def __init__(self) -> None:
         self.there: dict[str, Depth] = {}
         self.away = False
+        self.locked = ""
 
     async def queue(self, queue: str) -> Depth | None:
+        if queue == self.locked:
+            raise BusUnusable("it is another connection's own")
         if self.away:
             raise BusError("away")
         return self.there.get(queue)
@@ -103,6 +128,16 @@ async def test_an_actor_is_unserved_for_as_long_as_no_worker_takes_from_its_queu
     queues.away = True
     await monitor.look([JUDGE], NOW + 90 * SECOND)
     assert monitor.unserved(NOW + 90 * SECOND) == [], "nobody knows"
+
+
+async def test_one_queue_that_cannot_be_looked_at_leaves_the_others_their_time() -> None:
+    queues = Queues()
+    monitor = QueueMonitor(queues)
+    other = ("critic", "other")
+    await monitor.look([JUDGE, other], NOW)
+    queues.locked = work_queue(*JUDGE)
+    await monitor.look([JUDGE, other], NOW + 60 * SECOND)
+    assert monitor.unserved(NOW + 60 * SECOND) == [(other, 60 * SECOND)]
 
 
 async def test_what_was_given_out_is_due_a_while_after_its_queue_was_seen_empty() -> None:
@@ -161,6 +196,23 @@ async def test_the_timekeeper_says_what_nobody_serves_and_what_waits_only_once()
         assert await told(keeper, bus, NOW + QUEUE_LIMIT + 300 * SECOND) != []
 
 
+async def test_the_wait_for_a_worker_begins_anew_when_a_paused_run_is_resumed() -> None:
+    asked = StepRequested("a", "critic", "judge", 1, NOW + timedelta(days=1), queue_wait=60)
+    told_later = [asked, RunPaused("ann"), RunResumed("ann")]
+    times = [NOW, NOW + 30 * SECOND, NOW + 300 * SECOND]
+    made = recorded("r", [("c", event) for event in told_later])
+    log = [replace(each, time=at, position=each.version) for each, at in zip(made, times, strict=True)]
+    queues = Queues()
+    async with LocalBus() as bus, view_of(log[:2]) as paused, view_of(log) as resumed:
+        monitor = QueueMonitor(queues)
+        keeper = Timekeeper(StepsAgenda(paused, None), bus, lambda: NOW, lambda: "id", monitor)
+        assert await told(keeper, bus, NOW) == []
+        assert await told(keeper, bus, NOW + 300 * SECOND) == [], "the time of a pause does not count"
+        keeper = Timekeeper(StepsAgenda(resumed, None), bus, lambda: NOW, lambda: "id", monitor)
+        assert await told(keeper, bus, NOW + 359 * SECOND) == []
+        assert await told(keeper, bus, NOW + 360 * SECOND) == [ExpireStep("r", "a", 1, unserved=60.0)]
+
+
 async def test_two_thousand_requests_behind_one_slow_worker_for_six_hours_are_all_left_to_wait() -> None:
     """One worker takes a request each 11 s, by a clock of its own: most wait far beyond their timeout and an hour."""
     number, timeout = 2_000, 60 * SECOND
@@ -181,8 +233,11 @@ async def write(brief: Brief) -> str:
     return "text"
 
 
-def asking(asked: datetime | None, *, confirmed: bool = False) -> BusMessage:
-    request = Request("r/p#1", "r", "p", "write", 1, 5.0, Brief("b"), confirmed=confirmed, asked=asked)
+def asking(
+    asked: datetime | None, *, confirmed: bool = False, confirmed_at: datetime | None = None, path: str = "p"
+) -> BusMessage:
+    request = Request(f"r/{path}#1", "r", path, "write", 1, 5.0, Brief("b"), confirmed=confirmed, asked=asked)
+    request = replace(request, confirmed=confirmed or confirmed_at is not None, confirmed_at=confirmed_at)
     name, body = encode_message(Generate(request))
     return BusMessage(name, body, Origin("request", "relay"), "r")
 
@@ -211,6 +266,104 @@ async def test_a_worker_asks_about_what_was_in_the_queue_before_it_or_waited_lon
         finally:
             task.cancel()
             await asyncio.wait([task])
+
+
+@asynccontextmanager
+async def serving(clock: Callable[[], datetime]) -> AsyncIterator[LocalBus]:
+    """A worker that waits for requests, on a bus of its own; it has looked at the clock."""
+    async with LocalBus(shared=True) as bus:
+        worker = Worker([write], bus, lambda: "id", clock=clock)
+        tasks = [asyncio.create_task(part()) for part in (worker.run, worker.watch_clock)]
+        try:
+            await bus.publish(work_queue("generator", "write"), [asking(clock(), confirmed_at=clock())])
+            assert isinstance(await answered(bus), Generated | ConfirmStep)
+            yield bus
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+
+async def test_a_worker_that_stood_still_asks_about_what_was_asked_or_confirmed_before_it_went_on() -> None:
+    now, queue = NOW, work_queue("generator", "write")
+    async with serving(lambda: now) as bus:
+        now += 60 * SECOND
+        for path, stale in (("a", asking(NOW, path="a")), ("b", asking(NOW, confirmed_at=NOW + SECOND, path="b"))):
+            await bus.publish(queue, [stale])
+            assert await answered(bus) == ConfirmStep("r", path, 1, 0), "the run may have given it up meanwhile"
+        now += SECOND
+        for fresh in (asking(now), asking(NOW, confirmed_at=now), asking(NOW, confirmed_at=NOW, path="a")):
+            await bus.publish(queue, [fresh])
+            assert isinstance(await answered(bus), Generated)
+
+
+async def test_what_came_again_is_confirmed_anew_too_after_the_worker_stood_still() -> None:
+    now, queue = NOW, work_queue("generator", "write")
+    request = Request(
+        "r/p#1", "r", "p", "write", 1, 5.0, Brief("b"), sent=3, confirmed=True, asked=NOW, confirmed_at=NOW
+    )
+    name, body = encode_message(Generate(request))
+    async with serving(lambda: now) as bus:
+        now += 60 * SECOND
+        await bus.publish(queue, [BusMessage(name, body, Origin("request", "relay"), "r")])
+        assert await answered(bus) == ConfirmStep("r", "p", 1, 3)
+
+
+async def test_a_worker_is_told_again_about_what_grew_older_than_the_limit_after_it_was_confirmed() -> None:
+    now, queue = NOW, work_queue("generator", "write")
+    async with serving(lambda: now) as bus:
+        for _ in range(4):  # it does not stand still
+            now += timedelta(seconds=5)
+            await bus.publish(queue, [asking(now - QUEUE_LIMIT, confirmed_at=now - timedelta(hours=1))])
+            assert await answered(bus) == ConfirmStep("r", "p", 1, 0)
+            await bus.publish(queue, [asking(now - QUEUE_LIMIT - SECOND, confirmed_at=now)])
+            assert isinstance(await answered(bus), Generated), "the coordinator allows more than this worker"
+
+
+async def test_a_backlog_is_served_however_long_a_pass_through_it_takes_and_however_often_the_worker_stands_still() -> (
+    None
+):
+    """Each call keeps the worker from its clock for 11 s, so that it has stood still when it takes the next request."""
+    now, queue, number = NOW, work_queue("generator", "write"), 12
+    served: list[str] = []
+
+    @generator(name="write")
+    async def slow(brief: Brief, context: Context) -> str:
+        nonlocal now
+        served.append(context.path)
+        now += 11 * SECOND
+        return "text"
+
+    async with asyncio.timeout(60), LocalBus(shared=True) as bus:
+        worker = Worker([slow], bus, lambda: "id", 1, clock=lambda: now)
+        tasks = [asyncio.create_task(part()) for part in (worker.run, worker.watch_clock)]
+        try:
+            await bus.publish(queue, [asking(NOW, path=f"p{each}") for each in range(number)])
+            while len(served) < number:
+                async with bus.consume(INBOX, 1) as inbox:
+                    (delivery,) = await inbox.take(1)
+                    await inbox.ack([delivery])
+                said = decode_message(delivery.bus_message.name, delivery.bus_message.body)
+                if isinstance(said, ConfirmStep):
+                    await bus.publish(queue, [asking(NOW, confirmed_at=now, path=said.path)])
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+    assert sorted(served) == sorted(f"p{each}" for each in range(number))
+
+
+def test_what_a_worker_asks_about_after_the_limit_is_given_up_right_then() -> None:
+    run = begun()
+    run.now += timedelta(hours=20) - SECOND
+    limit = timedelta(hours=20)
+    assert handle(run.state, ConfirmStep(RUN, "write", 1, 0), run.now, queue_limit=limit).events == ()
+    run.now += SECOND
+    assert handle(run.state, ConfirmStep(RUN, "write", 1, 0), run.now).events == ()
+    assert handle(run.state, ConfirmStep(RUN, "write", 2, 0), run.now, queue_limit=limit).events == ()
+    failed, *_ = handle(run.state, ConfirmStep(RUN, "write", 1, 0), run.now, queue_limit=limit).events
+    assert isinstance(failed, StepFailed)
+    assert (failed.kind, failed.message) == ("timeout", "it waited in its queue for 72000 s or longer")
 
 
 def test_queue_wait_is_written_and_read_in_every_form_of_a_plan() -> None:

@@ -263,6 +263,30 @@ async def test_a_run_can_be_cancelled_while_a_step_is_under_way(settings: Settin
     assert (result.outcome, result.reason) == ("cancelled", "no longer needed")
 
 
+async def test_what_a_panel_went_on_without_is_stopped_when_the_run_ends(settings: Settings):
+    stopped = asyncio.Event()
+
+    @critic
+    async def slow(draft: Draft) -> Critique:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            stopped.set()
+            raise
+        return Critique(1.0)
+
+    @critic
+    async def fast(draft: Draft) -> Critique:
+        return Critique(1.0)
+
+    panel = parallel("Panel", fast, slow, wait=1)
+    async with open_local(settings, [write, fast, slow, improve, save]) as runtime:
+        run = await runtime.client.submit(workflow(panel, improve), "abc")
+        result = await asyncio.wait_for(runtime.client.wait(run), 60)
+        await asyncio.wait_for(stopped.wait(), 60)
+    assert result.outcome == "accepted"
+
+
 async def test_a_retry_that_is_awaited_survives_a_restart(settings: Settings):
     failing = True
 

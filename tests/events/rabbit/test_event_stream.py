@@ -14,11 +14,12 @@ import msgspec
 import pytest
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 from aiormq import Channel
+from msgspec.structs import replace
 from tests.events.rabbit_server import URL, new_prefix, rabbit
 
 from redraft.events.errors import BusError
 from redraft.events.messages.codec import GENESIS, decode_event, encode_event
-from redraft.events.messages.domain_events import DomainEvent, IterationStarted, StepFailed
+from redraft.events.messages.domain_events import DomainEvent, IterationStarted, RunEnded, StepFailed
 from redraft.events.messages.envelope import Origin, Recorded
 from redraft.events.messages.filters import RunFacts
 from redraft.events.rabbit.bus import RabbitBus
@@ -311,3 +312,23 @@ async def test_what_somebody_else_put_into_the_stream_is_passed_over(few: int) -
                     await announce(bus, events[500:])
                     got += [await anext(stream) for _ in range(100)]
             assert got == events[after : after + len(got)]
+
+
+@pytest.mark.parametrize("number", [3, 60])
+async def test_workers_are_told_of_runs_that_end_and_may_have_left_steps_and_of_no_others(number: int) -> None:
+    events = [
+        replace(event, run=f"run-{event.position}", data=RunEnded("accepted", "score >= 1", 1))
+        for event in recorded(1, number)
+    ]
+    left, last = events[1].run, events[-1].run
+    known = {event.run: RunFacts("loop", may_leave=event.run in (left, last)) for event in events}
+    listening = asyncio.Event()
+    async with in_time() as bus:
+        await bus.publish_events(events[:1], {})
+        async with aclosing(bus.cancellations(listening.set)) as ended:
+            first_told = asyncio.create_task(anext(ended))
+            await listening.wait()
+            await bus.publish_events(events, known)
+            assert [await first_told, await anext(ended)] == [left, last]
+        async with aclosing(bus.subscribe_stream()) as stream:
+            assert [each.run for each in await first(stream, number)] == [each.run for each in events]

@@ -85,16 +85,18 @@ def handle(
     others: Usage = NOTHING,
     choose: Choose = first_arm,
     recall: Recall = recall_nothing,
+    queue_limit: timedelta | None = None,
 ) -> Decision:
     """Returns the events that a message brings about at this time (UTC), and the state after them.
 
     There are none if it is late, foreign or a duplicate. `limit` is the largest draft, in bytes, that is accepted.
     `others` is the usage of the workflow's other runs that began on the same day, needed only for a plan with a daily
     budget. `choose` chooses the actor of a step that has several. `recall` has the verdicts of other runs, for a critic
-    that takes these again.
+    that takes these again. A request that a worker asks about is given up once it is older than `queue_limit`, if any.
     """
     memory = Memory(message.run, recall)
-    return continue_from(state, _first_event(state, message, now, limit, others), now, others, choose, memory)
+    first = _first_event(state, message, now, limit, others, queue_limit)
+    return continue_from(state, first, now, others, choose, memory)
 
 
 def continue_from(
@@ -115,7 +117,9 @@ def continue_from(
     return Decision(tuple(events), state)
 
 
-def _first_event(state: RunState, message: Message, now: datetime, limit: int, others: Usage) -> DomainEvent | None:
+def _first_event(
+    state: RunState, message: Message, now: datetime, limit: int, others: Usage, queue_limit: timedelta | None
+) -> DomainEvent | None:
     match message:
         case Generated() | Critiqued() | Refined() | Published() | Completed() | Failed():
             return _outcome(state, message, now, limit)
@@ -131,7 +135,7 @@ def _first_event(state: RunState, message: Message, now: datetime, limit: int, o
         case ExpireStep():
             return _expire(state, message, now)
         case ConfirmStep():
-            return _confirm_step(state, message, now)
+            return _confirm_step(state, message, now, queue_limit)
         case _ if isinstance(message, SteeringMessage):
             return steered(state, message, limit)
         case _:
@@ -268,8 +272,11 @@ def _expire_step(
 
 
 def _expire_unserved(state: RunState, message: ExpireStep, open_step: OpenStep, now: datetime) -> StepFailed | None:
-    """Returns the failure of a request whose actor no worker serves; None before the time that its plan allows."""
-    if message.unserved < (open_step.request.queue_wait or 0):
+    """Returns the failure of a request whose actor no worker serves.
+
+    None before the time that its plan allows, and while the run is paused: the time of a pause does not count.
+    """
+    if state.paused or message.unserved < (open_step.request.queue_wait or 0):
         return None
     who = f"{open_step.request.role} {open_step.request.actor}"
     fault = f"no worker has served the {who} for {message.unserved:.0f} s"
@@ -307,12 +314,32 @@ def is_early(state: RunState, message: Message) -> bool:
     return state.status == "new" and isinstance(message, SteeringMessage)
 
 
-def _confirm_step(state: RunState, message: ConfirmStep, now: datetime) -> StepFailed | None:
-    """Returns the failure of a request that was sent too often, as when it ends every worker that takes it."""
+def _confirm_step(
+    state: RunState, message: ConfirmStep, now: datetime, queue_limit: timedelta | None
+) -> StepFailed | None:
+    """Returns the failure of a request that waited too long, or was sent too often.
+
+    One that ends every worker that takes it is sent so often.
+    """
     open_step = state.open.get(message.path)
-    if open_step is None or not is_open(state, message.path, message.attempt) or message.sent < MAX_SENDINGS:
+    if open_step is None or not is_open(state, message.path, message.attempt):
         return None
-    return _step_failed(state, message, open_step, "lost", f"sent {message.sent} times, and no worker answered", now)
+    if message.sent >= MAX_SENDINGS:
+        return _step_failed(
+            state, message, open_step, "lost", f"sent {message.sent} times, and no worker answered", now
+        )
+    if queue_limit is not None and now >= _asked_at(state, open_step) + queue_limit:
+        fault = f"it waited in its queue for {queue_limit.total_seconds():.0f} s or longer"
+        return _step_failed(state, message, open_step, "timeout", fault, now)
+    return None
+
+
+def _asked_at(state: RunState, open_step: OpenStep) -> datetime:
+    """Returns when a request was made; when it falls due, if the deadline of its panel says when that is."""
+    parallel = state.frames[-1].parallel
+    if parallel is not None and parallel.until == open_step.due:
+        return open_step.due
+    return open_step.due - timedelta(seconds=open_step.step.timeout) - GRACE
 
 
 def backoff(retry: Retry, attempt: int, request: str) -> timedelta:

@@ -47,7 +47,7 @@ from redraft.events.messages.commands import (
 )
 from redraft.events.messages.conditions import Condition
 from redraft.events.messages.content import Brief, DraftRef, Files, check_tags, checked
-from redraft.events.messages.domain_events import Outcome, RunEnded
+from redraft.events.messages.domain_events import RunEnded
 from redraft.events.messages.envelope import Origin, Recorded
 from redraft.events.messages.filters import EventFilter, event_filter
 from redraft.events.messages.plan import Plan, Retry
@@ -73,7 +73,7 @@ class RunOwner(Protocol):
     async def adopt(self, run: str, known: bool) -> None:
         """Takes on a run, which may be `known` already. Raises BusError where nobody works."""
 
-    def let_go(self, run: str, outcome: Outcome) -> None:
+    def let_go(self, run: str) -> None:
         """Releases a run that has ended."""
 
 
@@ -313,7 +313,7 @@ class Client:
         async for batch in self._log.tail(after):
             for end in self._awaited.note(batch):
                 if self._owner is not None and isinstance(end.data, RunEnded):
-                    self._owner.let_go(end.run, end.data.outcome)
+                    self._owner.let_go(end.run)
 
     async def history(self, run: str, upto: int | None = None) -> tuple[Recorded, ...]:
         """The events of a run, oldest first, up to a version. Raises NoSuchRun."""

@@ -16,7 +16,7 @@ from redraft.events.bus.port import INBOX, BusMessage, Consumer, DeadLetter, Dep
 from redraft.events.errors import BusError
 from redraft.events.messages.domain_events import RunCancelled
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.filters import RunFacts
+from redraft.events.messages.filters import RunFacts, ends_with_requests
 
 PARTITIONS: Final = 3
 """The number of the inbox's partitions, where it has any: fewer than coordinators there may be, so that some have no
@@ -169,11 +169,12 @@ class SimBus:
         await self._travel()
         self._broker.announced.extend(events)
         for event in events:
-            if isinstance(event.data, RunCancelled):
+            ended = ends_with_requests(event, facts.get(event.run, RunFacts()))
+            if ended or isinstance(event.data, RunCancelled):
                 self._broker.tell("cancelled", event.run.encode())
 
     async def cancellations(self, listening: Callable[[], None]) -> AsyncGenerator[str, None]:
-        """Yields the runs that people cancel."""
+        """Yields the runs that people cancel, and those that end and left steps."""
         async with aclosing(self._listen("cancelled", listening)) as notes:
             async for run in notes:
                 yield run.decode()

@@ -25,7 +25,7 @@ from redraft.actors.runtime.coordinating.command_handler import CommandHandler
 from redraft.actors.runtime.coordinating.coordinator import Coordinator
 from redraft.actors.runtime.coordinating.recalling import Candidates, find_earlier
 from redraft.actors.runtime.coordinating.sharing import Share
-from redraft.actors.runtime.coordinating.timekeeper import QueueMonitor, Timekeeper
+from redraft.actors.runtime.coordinating.timekeeper import QUEUE_LIMIT, QueueMonitor, Timekeeper
 from redraft.actors.runtime.relaying.relay import Relay
 from redraft.actors.runtime.working.in_flight import MissingRequests
 from redraft.actors.runtime.working.worker import Worker
@@ -180,10 +180,11 @@ async def coordinate(world: World, process: Process) -> None:
 
     partitions = world.broker.partitions
     routes = AnswerRoutes(partitions)
-    relay = Relay(store, bus, every_run, reply_key=routes.key)
+    relay = Relay(store, bus, every_run, reply_key=routes.key, clock=clock)
     earlier = partial(find_earlier, store, await _candidates(world, process, store)) if world.recalls else None
     spent = partial(spent_on, views)
-    handler = CommandHandler(store, clock, resend_by(relay), spent=spent, report=report, earlier=earlier)
+    resend = resend_by(relay)
+    handler = CommandHandler(store, clock, resend, spent=spent, report=report, earlier=earlier, queue_limit=QUEUE_LIMIT)
     share = (
         Share(f"{process} {next(world.coordinators)}", partitions, world.database.shares(process), turned=routes.follow)
         if partitions

@@ -78,7 +78,7 @@ class StepsAgenda:
     ) -> Sequence[DueStep]:
         lengths = unserved.total_seconds(), wait.total_seconds()
         found = await list_unserved(self._views, actor, now, *lengths, limit, self._runs)
-        return [replace(_due_step(each), unserved=True) for each in found]
+        return [replace(_due_step(each), requested=each.since, unserved=True) for each in found]
 
     async def unanswered(self, actor: ActorKey, upto: int, limit: int) -> Sequence[DueStep]:
         return [_due_step(each) for each in await list_unanswered(self._views, actor, upto, limit, self._runs)]

@@ -34,7 +34,7 @@ from redraft.app.wiring.parts import build_worker, every_run, log_trouble, stop_
 from redraft.app.wiring.stores import hold_lease_of, open_store_of, open_views_of
 from redraft.app.workflows.actor_registry import SHIPPED
 from redraft.events.bus.port import Bus, PeerChannel, reply_key, work_queue
-from redraft.events.errors import BusError, InputError
+from redraft.events.errors import BusError, BusUnusable, InputError
 from redraft.events.messages.commands import Request
 from redraft.events.messages.domain_events import RunEnded, RunQuarantined, RunStarted
 from redraft.events.messages.envelope import Recorded, Unreadable
@@ -69,9 +69,10 @@ async def unserved(settings: Settings, keys: Iterable[ActorKey], files: Mapping[
     with suppress(BusError, InputError):
         async with open_survey(settings) as survey:
             for role, actor in dict.fromkeys(keys):
-                depth = await survey.queue(work_queue(role, actor))
-                if depth is None or not depth.consumers:
-                    found.append(no_worker(role, actor, files.get((role, actor), "")))
+                with suppress(BusUnusable):  # one that cannot be looked at
+                    depth = await survey.queue(work_queue(role, actor))
+                    if depth is None or not depth.consumers:
+                        found.append(no_worker(role, actor, files.get((role, actor), "")))
     return found
 
 
@@ -194,7 +195,7 @@ async def work(
             heeding = retry_forever("cancellations", partial(stop_cancelled, worker, bus, listening.set), log)
             minding = retry_forever("peers", worker.answer_peers, log)
             working = retry_forever("worker", partial(_work_after_listening, worker, listening), log)
-            async with together([working, heeding, minding]) as tasks:
+            async with together([working, heeding, minding, worker.watch_clock()]) as tasks:
                 await asyncio.wait({tasks[0]})
 
 
@@ -222,7 +223,8 @@ async def work_by_http(
         async with health_file(health, bus.ping, log, waits), drained(worker, drain):
             ready()
             heeding = retry_forever("cancellations", partial(stop_cancelled, worker, bus, ignore), log)
-            async with together([retry_forever("worker", worker.run, log), heeding]) as tasks:
+            working = retry_forever("worker", worker.run, log)
+            async with together([working, heeding, worker.watch_clock()]) as tasks:
                 await asyncio.wait({tasks[0]})
 
 

@@ -12,6 +12,7 @@ from redraft.actors.workflow.actor import ActorKey
 from redraft.app.telemetry.instruments import Values
 from redraft.app.telemetry.sampling import Readings
 from redraft.events.bus.port import Queues, work_queue
+from redraft.events.errors import BusUnusable
 from redraft.events.store.event_store import EventStore
 from redraft.projections.engine.views import Views
 from redraft.projections.read_models.steps import list_asked_actors, oldest_waiting
@@ -76,7 +77,10 @@ class Lags:
         now = datetime.now(UTC)
         self._actors.update(dict.fromkeys(await list_asked_actors(self._views)))
         for actor in list(self._actors):
-            depth = await self._queues.queue(work_queue(*actor))
+            try:
+                depth = await self._queues.queue(work_queue(*actor))
+            except BusUnusable:  # one that cannot be looked at
+                continue
             waiting = depth.waiting if depth else 0
             since = await oldest_waiting(self._views, actor, waiting) if waiting else None
             self._waiting[actor] = waiting

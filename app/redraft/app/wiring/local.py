@@ -41,7 +41,6 @@ from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import Bus, BusMessage, Queues
 from redraft.events.errors import BusError, NoSuchRun
 from redraft.events.messages.commands import Request
-from redraft.events.messages.domain_events import Outcome
 from redraft.events.store.event_store import EventStore
 from redraft.projections.backends import ReadModels
 from redraft.projections.engine.projector import catch_up, follow
@@ -49,9 +48,6 @@ from redraft.projections.engine.views import Views
 
 _LOG: Final = logging.getLogger("redraft.actors")
 _LOG.addHandler(logging.NullHandler())
-
-STOPPED: Final[frozenset[Outcome]] = frozenset({"cancelled", "failed", "over_budget", "rejected", "timed_out"})
-"""Outcomes after which calls may still be under way that nobody needs any more."""
 
 
 @dataclass(slots=True)
@@ -214,10 +210,9 @@ class _LocalParts:
         """Returns whether this process works on a run, or did."""
         return run in self._adopted
 
-    def let_go(self, run: str, outcome: Outcome) -> None:
+    def let_go(self, run: str) -> None:
         self._owned.discard(run)
-        if outcome in STOPPED:
-            self.worker.cancel_run(run)
+        self.worker.cancel_run(run)
 
 
 @asynccontextmanager
@@ -253,5 +248,5 @@ class _Nobody:
     async def adopt(self, run: str, known: bool) -> None:
         raise BusError(f"run {run} cannot be submitted here: this process only reads the log")
 
-    def let_go(self, run: str, outcome: Outcome) -> None:
+    def let_go(self, run: str) -> None:
         """Does nothing: no run is worked on here."""

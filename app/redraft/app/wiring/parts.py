@@ -101,7 +101,8 @@ def build_handler(
     earlier = partial(find_earlier, resources.store, others.verdicts)
     telemetry = find_telemetry()
     new_trace = telemetry.new_trace if telemetry else no_trace
-    given = limit, spent, others.arms, report, authority, new_trace, earlier
+    queue_limit = timedelta(seconds=resources.settings.queue_limit)
+    given = limit, spent, others.arms, report, authority, new_trace, earlier, queue_limit
     return CommandHandler(resources.store, utc_now, resend, *given)
 
 

@@ -211,7 +211,10 @@ class Queues(Protocol):
     """The read-only queries of a bus."""
 
     async def queue(self, queue: str) -> Depth | None:
-        """Returns the depth of a queue, None when there is no such queue. Raises BusError."""
+        """Returns the depth of a queue, None when there is no such queue.
+
+        Raises BusUnusable for one queue that cannot be looked at, BusError when none can.
+        """
 
 
 class Consumer(Protocol):

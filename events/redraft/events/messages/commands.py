@@ -41,7 +41,8 @@ class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `id` is derived from run, path (which holds the iterations) and attempt: the idempotency key of the work. `sent`
     counts how often this request was sent. A request that may have been served already (`sent` above 1, or
-    redelivered) is confirmed with the coordinator before the work starts; `confirmed` is True when that was done.
+    redelivered) is confirmed with the coordinator before the work starts; `confirmed` is True when that was done, and
+    `confirmed_at` says when (UTC).
     `version` is the version of the actor's code that the plan names, if any. `beside` are the drafts, in the order
     of their steps, with which the judge of a parallel step compares its draft. `asked` is when the coordinator
     requested the work (UTC), and `state` the run's state then; a request that has waited longer than allowed is
@@ -72,6 +73,7 @@ class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     only_issues: bool = False
     reply_key: str = ""
     state: Values = {}
+    confirmed_at: datetime | None = None
 
 
 class Generate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -19,10 +19,14 @@ KEPT: Final = 16_384
 
 
 class RunFacts(msgspec.Struct, frozen=True):
-    """The facts about a run that a filter may use: the name of its workflow, and its tags."""
+    """The facts about a run that a filter may use: the name of its workflow, and its tags.
+
+    The relay also knows whether its plan `may_leave` steps: then requests may still wait when the run has ended.
+    """
 
     workflow: str = ""
     tags: tuple[str, ...] = ()
+    may_leave: bool = False
 
 
 class EventFilter(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -100,6 +104,11 @@ def matches(criteria: EventFilter, event: Recorded, about: RunFacts = RunFacts()
 def about(event: Recorded) -> RunFacts | None:
     """Returns the facts that a run's first event states; None for every other event."""
     return RunFacts(event.data.plan.name, event.data.tags) if isinstance(event.data, RunStarted) else None
+
+
+def ends_with_requests(event: Recorded, facts: RunFacts) -> bool:
+    """Returns whether an event ends a run of which requests may still wait or be worked on."""
+    return facts.may_leave and isinstance(event.data, RunEnded)
 
 
 class Sieve:

@@ -210,6 +210,12 @@ def nodes_of(nodes: Iterable[Node], parent: str = "") -> Iterator[tuple[str, Nod
             yield from nodes_of(members(node), path)
 
 
+def may_leave_steps(nodes: Iterable[Node]) -> bool:
+    """Returns whether one of these nodes may go on without the answers of some steps that were requested."""
+    panels = [node for _, node in nodes_of(nodes) if isinstance(node, Parallel)]
+    return any(node.deadline is not None or node.wait not in ("all", len(node.steps)) for node in panels)
+
+
 def loops_of(nodes: Iterable[Node]) -> Iterator[tuple[str, Repeat]]:
     """Yields every loop with its path in the plan, outer ones first."""
     return ((path, node) for path, node in nodes_of(nodes) if isinstance(node, Repeat))

@@ -75,7 +75,7 @@ async def _nothing() -> None:
 
 
 class Cancellations:
-    """Broadcasts of runs that people cancel or quarantine, or that are over their budget.
+    """Broadcasts of runs that people cancel or quarantine, that are over their budget, or that end and left steps.
 
     Those sent while the server is away are missed.
     """

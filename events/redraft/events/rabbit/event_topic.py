@@ -1,5 +1,7 @@
 """Announces recorded events: together in the stream, and each by itself to the queues that are bound to the topic.
 
+The end of a run of which requests may still wait is told to workers as well, as one that was cancelled is.
+
 What nobody listens to is not sent to the topic: of each routing key, the first event of every batch is, and the server
 says whether a queue got it (`mandatory`). The others of that key follow only if one did. So a queue that binds later
 gets all events of the batches after that, in order.
@@ -11,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.filters import RunFacts
+from redraft.events.messages.filters import RunFacts, ends_with_requests
 from redraft.events.rabbit.event_batches import Announced, announce, to_stream
 from redraft.events.rabbit.fast_publish import Outgoing
 from redraft.events.rabbit.publisher import Destination, Publisher
@@ -33,7 +35,9 @@ class EventTopic:
     async def publish(self, events: Sequence[Recorded], facts: Mapping[str, RunFacts]) -> None:
         """Publishes events in order. When one must be sent again, all later ones are sent again after it."""
         announced = announce(events, facts)
-        stored = list(to_stream(self._names.events, announced))
+        ends = [each for each in announced if ends_with_requests(each.event, each.facts)]
+        to_workers = [each.alone(self._names.cancellations, each.key, optional=True) for each in ends]
+        stored = [*to_workers, *to_stream(self._names.events, announced)]
         if len(announced) <= FEW:  # the stream last: what nobody gets is confirmed at once, and then all together
             singly = [each.alone(self._names.events, each.key, optional=True) for each in announced]
             await self._publisher.send(self._place, [*singly, *stored], strictly=True)
@@ -67,6 +71,6 @@ class EventTopic:
             return
         returned: set[str] = set()
         await self._publisher.send(self._place, ready, strictly=True, returned=returned)
-        self._heard.update(each.key for each in ready if each.exchange)
+        self._heard.update(each.key for each in ready if each.exchange == self._names.events)
         self._heard -= returned
         unheard |= returned

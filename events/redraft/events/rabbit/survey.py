@@ -14,9 +14,15 @@ from typing import Final, TypeVar, cast
 import aiormq
 from aiormq import Channel, Connection
 from aiormq.abc import DeliveredMessage
-from aiormq.exceptions import ChannelAccessRefused, ChannelNotFoundEntity, ChannelPreconditionFailed
+from aiormq.exceptions import (
+    ChannelAccessRefused,
+    ChannelLockedResource,
+    ChannelNotFoundEntity,
+    ChannelPreconditionFailed,
+)
 
 from redraft.events.bus.port import DELIVERY_LIMIT, INBOX, Depth
+from redraft.events.errors import BusUnusable
 from redraft.events.rabbit.cloudevents import is_event
 from redraft.events.rabbit.connection import ANSWER, LOST, answer, close_channel, hand_over, read_address, unreachable
 from redraft.events.rabbit.event_batches import unpack
@@ -187,7 +193,10 @@ class Survey:
         return {DEAD_LETTERS: names.dead_letters, EVENTS: names.events}.get(queue) or names.there(queue)
 
     async def queue(self, queue: str) -> Depth | None:
-        """Returns the depth of a queue, the dead letters and events included; None when it does not exist."""
+        """Returns the depth of a queue, the dead letters and events included; None when it does not exist.
+
+        Raises BusUnusable for one that only another connection may look at.
+        """
         there = self.there(queue)
 
         async def query(channel: Channel) -> Depth | None:
@@ -195,6 +204,11 @@ class Survey:
                 found = await answer(channel.queue_declare(there, passive=True))
             except ChannelNotFoundEntity:
                 return None
+            except ChannelLockedResource:
+                raise BusUnusable(
+                    f"the queue {there} is another connection's own (exclusive): end the program that declared it, or "
+                    "have it use another name"
+                ) from None
             return Depth(found.message_count or 0, found.consumer_count or 0)
 
         return await self._on_channel(query)

@@ -9,6 +9,7 @@
     (default exchange, dead letters) -------------------> redraft.dead-letters         quorum queue
     (default exchange, batches of events) --------------> redraft.events         stream
     redraft.events        (topic)   -- run.cancelled.# -> redraft.cancellations  (topic) --> each worker
+    (from coordinators)             -- run.ended.article ---^  for plans that may leave steps
 
 Requests go through `redraft.commands`, which only coordinators need. Messages to the inbox have an exchange of their
 own, messages among the workers of one actor have one for each actor, and cancellations have one more. So a user's

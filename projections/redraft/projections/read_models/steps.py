@@ -54,6 +54,7 @@ TABLE: Final = Table(
         "timer": "REAL",
         "held": "INTEGER NOT NULL",
         "queue_wait": "REAL",
+        "since": "REAL NOT NULL",
     },
     key=2,
     indexes={
@@ -63,8 +64,8 @@ TABLE: Final = Table(
 )
 """`timer` is `due` of an open step, `retry_at` of a waiting one, NULL of all others; `position` is the request's.
 `cause` is the id of the event that set the timer: the request, or the failure after which it waits. `held` is 1 while
-the run is paused, `queue_wait` the plan's limit for waiting in a queue. The row without a path stands for the run's
-wall time, if its budget limits that.
+the run is paused, `queue_wait` the plan's limit for waiting in a queue, which counts from `since`: the request, or the
+end of a later pause. The row without a path stands for the run's wall time, if its budget limits that.
 """
 _EMPTY: Final = TABLE.empty_row()
 
@@ -101,8 +102,10 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
             return (SetAll("steps", run, _abandoned_values(recorded), {"status": UNANSWERED}),)
         case events.RunErased():
             return (SetAll("steps", run, {"message": ""}),)
-        case events.RunPaused() | events.RunResumed():
-            return (SetAll("steps", run, {"held": int(isinstance(event, events.RunPaused))}),)
+        case events.RunPaused():
+            return (SetAll("steps", run, {"held": 1}),)
+        case events.RunResumed():
+            return (SetAll("steps", run, {"held": 0, "since": seconds(recorded.time)}),)
         case (
             events.RunGuided()
             | events.LimitsChanged()
@@ -124,7 +127,7 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
 
 STEPS: Final = Projection(
     "steps",
-    5,
+    6,
     (TABLE,),
     without_texts(project_step),
     lambda entry: (Delete("steps", (entry.run,)),),
@@ -165,6 +168,7 @@ def _open_row(recorded: Recorded, path: str, due: datetime) -> Row:
         "attempt": 1,
         "status": "open",
         "requested": seconds(recorded.time),
+        "since": seconds(recorded.time),
         "due": timer,
         "position": recorded.position,
         "cause": recorded.id,
@@ -205,6 +209,7 @@ class StepLine(msgspec.Struct, frozen=True):
     time of its run, and has the role `clock` and the status `limit`. `requested` and `finished` are times of events.
     `score` (0..1) is a critic's, `draft` the version to work on or, once done, the result. `message` is the reason of a
     failure. `position` is that of the request, `cause` the id of the request or, of a waiting step, of its failure.
+    `queue_wait` counts from `since`: the request, or the end of a later pause of the run.
     """
 
     run: str
@@ -222,11 +227,12 @@ class StepLine(msgspec.Struct, frozen=True):
     message: str
     position: int
     cause: str
+    since: datetime
     queue_wait: float | None = None
 
 
 _COLUMNS: Final = ", ".join(StepLine.__struct_fields__)
-_decode_line: Final = row_decoder(StepLine, "requested", "due", "retry_at", "finished")
+_decode_line: Final = row_decoder(StepLine, "requested", "due", "retry_at", "finished", "since")
 
 
 async def steps_of(views: Views, run: str) -> list[StepLine]:
@@ -283,8 +289,9 @@ async def list_unserved(
     """Returns at most `limit` requests of an actor, the oldest first, that have waited as long as the plan allows.
 
     No worker has served the actor for `unserved` seconds; a request whose plan has no limit may wait `wait` seconds.
+    Paused runs are left out, and what they waited before they were resumed does not count.
     """
-    waited = "coalesce(queue_wait, :wait) <= :unserved AND requested + coalesce(queue_wait, :wait) <= :now"
+    waited = "held = 0 AND coalesce(queue_wait, :wait) <= :unserved AND since + coalesce(queue_wait, :wait) <= :now"
     lengths: Row = {"unserved": unserved, "wait": wait, "now": seconds(now)}
     return await _list_open(views, actor, waited, lengths, limit, runs)
 

@@ -153,7 +153,7 @@ DECIDING = [
         "_outcome",
         "open_step.request.attempt != message.attempt or ",
         "",
-        282,
+        231,
         (
             "actors.runtime.coordinating.command_handler",
             "CommandHandler._refusal",

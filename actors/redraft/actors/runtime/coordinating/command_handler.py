@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol, TypeAlias
 
@@ -93,8 +93,9 @@ class CommandHandler:
     budget, `known` when a step has to choose, `earlier` for a critic that takes verdicts of other runs again, `report`
     once for each run that is set aside or cannot be handled here. `new_trace` makes the trace context of a run that
     began without one: events whose message names no trace get that of their run. `limit` is the largest draft, in
-    bytes. `authority` decides who may answer; without it everybody may. `ignored` counts messages that changed nothing,
-    `conflicts` decisions that the log refused.
+    bytes. A request that a worker asks about is given up once it has waited for `queue_limit`. `authority` decides who
+    may answer; without it everybody may. `ignored` counts messages that changed nothing, `conflicts` decisions that the
+    log refused.
     """
 
     def __init__(
@@ -109,7 +110,9 @@ class CommandHandler:
         authority: Authority | None = None,
         new_trace: NewTrace = no_trace,
         earlier: FindEarlier | None = None,
+        queue_limit: timedelta | None = None,
     ) -> None:
+        self._queue_limit = queue_limit
         self.ignored = 0
         self.conflicts = 0
         self._new_trace = new_trace
@@ -340,7 +343,7 @@ class CommandHandler:
         message, choose, recall = incoming.message, deferred.choose, deferred.recall
         if incoming.past and isinstance(message, StartRun) and state.status == "new":
             return begin_fork(message, incoming.past, now, others, choose, recall)
-        return handle(state, message, now, self.limit, others, choose, recall)
+        return handle(state, message, now, self.limit, others, choose, recall, self._queue_limit)
 
     async def _fail_unencodable(self, each: Incoming, why: str, now: datetime) -> Decided:
         """Returns a decision that fails the step whose outcome cannot be encoded, or else sets the run aside."""

@@ -18,7 +18,7 @@ from redraft.actors.runtime.relaying.queue_publisher import LeftOut, OnTrouble, 
 from redraft.actors.values import ignore
 from redraft.actors.workflow.actor import ActorKey
 from redraft.events.bus.port import INBOX, Bus, BusMessage, Queues, work_queue
-from redraft.events.errors import BusError, InputError, MessageTooLarge
+from redraft.events.errors import BusError, BusUnusable, InputError, MessageTooLarge
 from redraft.events.messages.codec import encode_message
 from redraft.events.messages.commands import ExpireStep, RetryStep
 from redraft.events.messages.envelope import Origin
@@ -52,8 +52,8 @@ _KEPT: Final = 2_880
 class QueueMonitor:
     """Records which actors are served and when their queues were empty.
 
-    `wait` and `limit` are the settings `queue_wait` and `queue_limit`. If the bus could not be asked, and before the
-    first look, an actor counts as served and a queue as never empty.
+    `wait` and `limit` are the settings `queue_wait` and `queue_limit`. Before the first look, if the bus could not be
+    asked, or if its own queue cannot be looked at, an actor counts as served and a queue as never empty.
     """
 
     def __init__(self, queues: Queues, wait: timedelta = QUEUE_WAIT, limit: timedelta = QUEUE_LIMIT) -> None:
@@ -85,7 +85,7 @@ class QueueMonitor:
     async def _is_served(self, actor: ActorKey, now: datetime) -> bool:
         try:
             depth = await self._queues.queue(work_queue(*actor))
-        except InputError:  # no queue can have its name; the relay says so
+        except (InputError, BusUnusable):  # no queue can have its name, or it is somebody else's: the relay says so
             return True
         if depth is None or depth.waiting == 0:
             times = self._empty.setdefault(actor, [])
@@ -134,7 +134,8 @@ class DueStep(msgspec.Struct, frozen=True):
     """A step whose wait is over (`retry`), or whose answer is overdue, since `timer`.
 
     `cause` is the id of the event that set the timer. For a request for work, `actor` is whom it was sent to and
-    `requested` when. `unserved`: it has waited as long as it may for a worker of that actor, whatever its `timer` is.
+    `requested` when. `unserved`: it has waited since `requested`, or since its run was resumed later, as long as it may
+    for a worker of that actor, whatever its `timer` is.
     """
 
     run: str
@@ -175,7 +176,8 @@ class Agenda(Protocol):
     ) -> Sequence[DueStep]:
         """Returns at most `limit` requests of an actor, unserved for so long, that have waited as long as they may.
 
-        Their plan limits the wait, or else `wait`.
+        Their plan limits the wait, or else `wait`; the time up to the end of a pause does not count. They have waited
+        since `requested`.
         """
         ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -24,6 +25,7 @@ from redraft.actors.runtime.relaying.queue_publisher import (
     raise_if_unavailable,
 )
 from redraft.actors.runtime.relaying.request_builder import RequestBuilder
+from redraft.actors.runtime.working.active_calls import utc_now
 from redraft.actors.values import ignore
 from redraft.events.bus.port import INBOX, Bus, BusMessage, EventPublisher, work_queue
 from redraft.events.errors import MessageTooLarge, StoreError
@@ -63,7 +65,7 @@ class Relay:
     release sends its request. Requests for an unusable queue wait for it (`queue_publisher`). `on_trouble` is called
     for each of these; `left_out` counts the events, `refused` the steps. A queue that has not accepted its messages
     after `slow` seconds counts as unusable. `offer` is as in `QueuePublisher`. `reply_key` returns the routing key
-    of a run's outcomes, which its requests name.
+    of a run's outcomes, which its requests name. Requests that are confirmed say when, by the `clock`.
     """
 
     def __init__(
@@ -76,7 +78,9 @@ class Relay:
         slow: float = SLOW,
         offer: Offer | None = None,
         reply_key: Callable[[str], str] = _whole_inbox,
+        clock: Callable[[], datetime] = utc_now,
     ) -> None:
+        self._clock = clock
         self._reply_key = reply_key
         self.left_out = 0
         self.refused = 0
@@ -204,9 +208,7 @@ class Relay:
                 builder = self._cached_builder(event) or await self._load_builder(event)
                 facts[event.run] = builder.facts
                 if isinstance(event.data, StepRequested) and not event.repeats and not event.data.reused:
-                    at = None if confirmed else event.time
-                    key = self._reply_key(event.run)
-                    work = builder.command(event.run, event.data, sent, confirmed=confirmed, at=at, reply_key=key)
+                    work = self._build(builder, event, event.data, sent, confirmed=confirmed)
                     queue, message = self._address(event, event.data, work, builder.trace)
                     messages.setdefault(queue, []).append(message)
                     size += len(message.bus_message.body)
@@ -219,6 +221,15 @@ class Relay:
                 messages, size = {}, 0
         await self._put(messages, anew=anew)
         return facts
+
+    def _build(
+        self, builder: RequestBuilder, event: Recorded, request: StepRequested, sent: int, *, confirmed: bool
+    ) -> Work:
+        at = self._clock() if confirmed else None
+        key = self._reply_key(event.run)
+        return builder.command(
+            event.run, request, sent, confirmed=confirmed, at=event.time, reply_key=key, confirmed_at=at
+        )
 
     async def _put(self, messages: Mapping[str, Sequence[OutgoingMessage]], *, anew: bool) -> None:
         match list(messages.items()):

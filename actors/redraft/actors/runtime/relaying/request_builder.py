@@ -43,7 +43,7 @@ from redraft.events.messages.domain_events import (
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import RunFacts
 from redraft.events.messages.memory import text_memory
-from redraft.events.messages.plan import RULES, Option, Parallel, Step, nodes_of
+from redraft.events.messages.plan import RULES, Option, Parallel, Step, may_leave_steps, nodes_of
 
 OVERHEAD: Final = 2 * 1024
 """The memory of a run beside its plan, its critiques and its texts, in bytes, estimated."""
@@ -160,7 +160,7 @@ class RequestBuilder:
                 nodes = list(nodes_of(data.plan.steps))
                 self._steps = {path: node for path, node in nodes if isinstance(node, Step)}
                 self._panels = {path: node for path, node in nodes if isinstance(node, Parallel)}
-                self.facts = RunFacts(data.plan.name, data.tags)
+                self.facts = RunFacts(data.plan.name, data.tags, may_leave_steps(data.plan.steps))
                 self._add_size(data.brief.text)
                 self.size += NODE * len(self._steps)
             case StepRequested():
@@ -271,11 +271,12 @@ class RequestBuilder:
         confirmed: bool = False,
         at: datetime | None = None,
         reply_key: str = "",
+        confirmed_at: datetime | None = None,
     ) -> Work:
         """Returns the command that this request stands for, with its texts; `sent` is the ordinal of this sending.
 
-        `at` is when it was requested, `reply_key` is as in `Request`. Raises CodecError when the run's events lack
-        something that the request names.
+        `at` is when it was requested, `reply_key` and `confirmed_at` are as in `Request`. Raises CodecError
+        when the run's events lack something that the request names.
         """
         for ref in _named(requested):
             self._named_at[ref.version] = self._newest
@@ -305,6 +306,7 @@ class RequestBuilder:
             step.only_issues,
             reply_key,
             self._state.at_request(requested.path),
+            confirmed_at,
         )
         match requested.role:
             case "generator":

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 import msgspec
 from cachetools import LRUCache
 
+from redraft.actors.runtime.working.absence import NEVER, Absence
 from redraft.actors.runtime.working.call import Call, OnError, RunningCall, abandon_calls, unwritable_outcome
 from redraft.actors.runtime.working.call_tracing import CallSpan, CallTracer
 from redraft.actors.runtime.working.in_flight import InFlightRequests
@@ -24,6 +25,9 @@ from redraft.events.messages.envelope import Origin
 
 REMEMBERED: Final = 4096
 """The number of requests for which it is remembered that the coordinator was asked about them."""
+
+TRUSTED: Final = timedelta(minutes=1)
+"""How long a confirmation is trusted of a request that seems to have been in the queue before its reader."""
 
 ALONE: Final = 5
 """A request that was sent this often runs alone: two workers that had it vanished, and each costs two sendings."""
@@ -84,9 +88,9 @@ class CallSettings(msgspec.Struct, frozen=True):
 
     `new_id` makes the ids of outcomes; `limit` is the largest draft and `largest` the largest message, in bytes.
     `on_restart` is called for a request that is begun again because its earlier worker never answered. A request that
-    waited longer than `queue_limit`, by the `clock`, is confirmed first. `start_isolated` begins the calls of isolated
-    actors, and of requests whose workers vanished again and again. `on_error` is called with exceptions of functions.
-    `tracer` begins a span for each call, if any.
+    waited longer than `queue_limit`, or during an `absence`, is confirmed first. `start_isolated` begins the calls of
+    isolated actors, and of requests whose workers vanished again and again. `on_error` is called with exceptions of
+    functions. `tracer` begins a span for each call, if any.
     """
 
     new_id: Callable[[], str]
@@ -94,7 +98,7 @@ class CallSettings(msgspec.Struct, frozen=True):
     largest: int
     on_restart: OnRestart
     queue_limit: timedelta
-    clock: Clock
+    absence: Absence
     start_isolated: StartIsolated | None
     on_error: OnError
     tracer: CallTracer | None = None
@@ -125,7 +129,7 @@ class ActiveCalls:
         self._begun: dict[str, None] = {}
         self._doubtful: set[asyncio.Task[None]] = set()
         self._finished: list[Finished] = []
-        self._inquiries: LRUCache[str, None] = LRUCache(REMEMBERED)
+        self._inquiries: LRUCache[str, datetime] = LRUCache(REMEMBERED)
         self._closed = False
         self._changed = asyncio.Event()
 
@@ -139,34 +143,47 @@ class ActiveCalls:
     def begin(self, delivery: Delivery, work: Work, now: datetime) -> None:
         """Begins the work; asks first if it may be done already, may be stale, or another worker may have it."""
         request = work.request
+        stale = self._may_be_stale(request, delivery, now)
         if request.run in self._cancelled:
             self._finish(Finished(delivery, work, None))
-        elif self._may_be_stale(work, delivery, now):
-            self._inquiries[request.id] = None
+        elif stale and delivery.count == request.sent == 1:
+            self._inquiries[request.id] = now
             self._finish(Finished(delivery, work, ConfirmStep(request.run, request.path, request.attempt, 0)))
         elif request.sent == 1 and delivery.count == 1 and self._in_flight.begin(request.id):
             self._start_call(delivery, work)
         else:
-            inquiry = asyncio.create_task(self._begin_when_free(delivery, work))
+            confirmed = request.confirmed and delivery.count == 1 and not stale
+            inquiry = asyncio.create_task(self._begin_when_free(delivery, work, confirmed=confirmed))
             self._doubtful.add(inquiry)
             inquiry.add_done_callback(self._doubtful.discard)
 
-    def _may_be_stale(self, work: Work, delivery: Delivery, now: datetime) -> bool:
+    def _may_be_stale(self, request: Request, delivery: Delivery, now: datetime) -> bool:
         """Returns whether the run may have given the request up, or been cancelled, while it waited.
 
-        That is only so if no worker can have begun it. A request that this worker asked about comes back confirmed.
+        It may if it is old, was in the queue before this worker, or was here while this worker was absent. One that
+        this worker asked about after that comes back confirmed.
         """
-        request = work.request
-        old = request.asked is not None and now - request.asked >= self._settings.queue_limit
-        if not (delivery.waited or old) or not delivery.count == request.sent == 1:
-            return False
-        return not (request.confirmed and request.id in self._inquiries)
+        inquired = self._inquiries.get(request.id, NEVER) if request.confirmed else NEVER
+        if self._is_old(request, now) or (delivery.waited and now - inquired >= TRUSTED):
+            return True
+        known, back = request.confirmed_at or request.asked, self._settings.absence.until
+        return known is not None and max(known, inquired) < back
 
-    async def _begin_when_free(self, delivery: Delivery, work: Work) -> None:
+    def _is_old(self, request: Request, now: datetime) -> bool:
+        """Returns whether a request has waited longer than the limit.
+
+        A coordinator that confirms such a request allows more, and is asked again only after as long a time.
+        """
+        limit, asked, confirmed = self._settings.queue_limit, request.asked, request.confirmed_at
+        if asked is None or now - asked < limit:
+            return False
+        return confirmed is None or confirmed - asked < limit or now - confirmed >= limit
+
+    async def _begin_when_free(self, delivery: Delivery, work: Work, *, confirmed: bool) -> None:
         """Waits while another worker has the request, then begins it if it is confirmed as unanswered."""
         request = work.request
         waited = await self._in_flight.begin_alone(request.id)
-        if not self._closed and request.run not in self._cancelled and not waited and _is_confirmed(work, delivery):
+        if not self._closed and request.run not in self._cancelled and not waited and confirmed:
             self._settings.on_restart(request)
             self._start_call(delivery, work)
             return
@@ -281,8 +298,3 @@ class ActiveCalls:
     def _finish(self, finished: Finished) -> None:
         self._finished.append(finished)
         self._changed.set()
-
-
-def _is_confirmed(work: Work, delivery: Delivery) -> bool:
-    """Returns whether the coordinator confirmed, in this very message, that its request is unanswered."""
-    return work.request.confirmed and delivery.count == 1

@@ -350,7 +350,7 @@ class MissingRequests:
             return before
         try:
             has = await self._ask_workers(work_queue(*actor))
-        except InputError:  # no queue can have its name; the relay says so
+        except (InputError, BusUnusable):  # no queue can have its name, or it is somebody else's: the relay says so
             return {}
         if has is None:
             return before

@@ -12,6 +12,7 @@ from cachetools import LRUCache
 from redraft.actors.runtime.admission import Admission
 from redraft.actors.runtime.coordinating.timekeeper import QUEUE_LIMIT
 from redraft.actors.runtime.relaying.queue_publisher import Blocked, Freed, OnTrouble
+from redraft.actors.runtime.working.absence import Absence
 from redraft.actors.runtime.working.active_calls import (
     ActiveCalls,
     CallSettings,
@@ -53,7 +54,8 @@ class Worker:
     they hold a request that may be a duplicate; `answer_peers` answers them. `on_restart` is called for each request
     that is begun again because its earlier worker never answered. `on_trouble` is called for an unusable queue, which
     is retried while the others are served. A request that waited in a queue longer than `queue_limit`, by the `clock`,
-    may have been given up: the coordinator has to confirm it. `start_isolated` begins calls in processes of their own.
+    or before this process stood still for a while, may have been given up: the coordinator has to confirm it.
+    `start_isolated` begins calls in processes of their own.
     `on_error` is called with each exception that a function raises, for a log. `tracer` begins a span for each call.
     Raises ActorError if an actor is isolated and there is no `start_isolated`.
     """
@@ -82,7 +84,7 @@ class Worker:
         self._bus = bus
         self._concurrency = concurrency
         self._settings = CallSettings(
-            new_id, limit, bus.largest, on_restart, queue_limit, clock, start_isolated, on_error, tracer
+            new_id, limit, bus.largest, on_restart, queue_limit, Absence(clock), start_isolated, on_error, tracer
         )
         self._admission = Admission(limit, bus.largest)
         self._signatures = Signatures(differs)
@@ -123,6 +125,10 @@ class Worker:
         async with asyncio.TaskGroup() as group:
             for actor in self._actors:
                 group.create_task(self._serve(actor))
+
+    async def watch_clock(self) -> None:
+        """Notices when this process stood still, until it is cancelled: what it had then may have been given up."""
+        await self._settings.absence.watch()
 
     async def answer_peers(self) -> None:
         """Answers other workers of the same actors until it is cancelled. Raises BusError."""
@@ -216,7 +222,7 @@ class Worker:
     def _begin(self, calls: ActiveCalls, deliveries: Iterable[Delivery]) -> Sequence[tuple[Delivery, RedraftError]]:
         """Begins the work on all readable requests; returns the others with their errors."""
         unreadable: list[tuple[Delivery, RedraftError]] = []
-        now = self._settings.clock()
+        now = self._settings.absence.look()
         for delivery in deliveries:
             try:
                 work = self._admission.work(delivery.bus_message)

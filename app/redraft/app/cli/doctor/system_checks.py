@@ -22,7 +22,7 @@ from redraft.app.settings.settings import LOCAL, Settings
 from redraft.app.wiring.deployment import no_worker, open_survey
 from redraft.events.backends import open_shares
 from redraft.events.bus.port import INBOX, is_inbox, work_queue
-from redraft.events.errors import BusError, InputError, suggest
+from redraft.events.errors import BusError, BusUnusable, InputError, suggest
 from redraft.events.messages.plan import Role
 from redraft.events.rabbit.survey import DEAD_LETTERS, Survey
 from redraft.events.rabbit.topology import Kind
@@ -236,6 +236,8 @@ async def _served(survey: Survey, kind: Kind, queue: str, unserved: str) -> Chec
         name, depth = plain(survey.there(queue)), await survey.queue(queue)
     except InputError as error:
         return Check("queue", "fail", f"{plain(str(error), 300)}; give the actor a shorter name")
+    except BusUnusable as error:
+        return Check("queue", "fail", plain(str(error), 400))
     if depth is None:
         return Check("queue", "warn", f"{name} does not exist yet; {unserved}")
     if not await survey.fits(queue, kind):

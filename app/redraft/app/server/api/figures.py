@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import IO, Annotated, Any, Final, Literal, TypeAlias
 
@@ -23,7 +24,7 @@ from redraft.app.server.problems import Refused
 from redraft.app.server.service import Serves, Service
 from redraft.app.workflows.actor_registry import projections_for
 from redraft.events.bus.port import work_queue
-from redraft.events.errors import InputError
+from redraft.events.errors import BusUnusable, InputError
 from redraft.events.messages.plan import Role
 from redraft.events.presence import Presence
 from redraft.projections.backends import ReadModels
@@ -169,7 +170,9 @@ async def read_actors(service: Service, since: datetime | None, workflow: str) -
 
 
 async def _seen(service: Service, line: actor_work.ActorLine, present: Sequence[Presence]) -> ActorSeen:
-    depth = await service.queues.queue(work_queue(line.role, line.actor)) if service.queues else None
+    depth = None
+    with suppress(BusUnusable):  # one that cannot be looked at
+        depth = await service.queues.queue(work_queue(line.role, line.actor)) if service.queues else None
     consumers, waiting = (depth.consumers, depth.waiting) if depth else (None, None)
     return ActorSeen(line.role, line.actor, consumers, waiting, line, present)
 
