@@ -103,7 +103,9 @@ def _terms(*quantities: str) -> st.SearchStrategy[Condition]:
         st.builds(Plateau, st.floats(0, 1, exclude_min=True), st.integers(1, 9)),
         st.builds(Oscillating, st.integers(1, 9)),
         st.builds(State, value_names),
-        st.builds(State, value_names, st.sampled_from([">=", ">", "<=", "<", "=="]), numbers | st.integers(-9, 9)),
+        st.builds(
+            State, value_names, st.sampled_from([">=", ">", "<=", "<", "=="]), numbers | st.integers(-9, 9).map(float)
+        ),
         st.builds(State, value_names, st.just("=="), texts.filter(lambda text: "\\" not in text)).filter(
             lambda term: term_fault(term) is None
         ),

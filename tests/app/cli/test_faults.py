@@ -38,7 +38,7 @@ def write(brief): return brief.text
 def raises(draft): raise ValueError("the tide is out")
 
 @critic
-def says_nonsense(draft): return "very good indeed"
+def says_nonsense(draft): return ["very good indeed"]
 
 @critic
 def says_nan(draft): return Critique(float("nan"))
@@ -149,7 +149,7 @@ def test_wrong_input_is_one_line_and_leaves_nothing(folder: Path, said: str):
     ("workflow", "said"),
     [
         ("raising", "raises raised ValueError: the tide is out"),
-        ("nonsense", "says_nonsense returned a str, not a Critique"),
+        ("nonsense", "says_nonsense returned a list, not a Critique"),
         ("nan", "says_nan gave a score of nan, outside its scale of 0 to 1"),
         ("eleven", "says_eleven gave a score of 11, outside its scale of 1 to 10"),
         ("hanging", "hangs took longer than 0.05 s"),
@@ -270,7 +270,7 @@ def test_a_damaged_store_cannot_be_reached(folder: Path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("diff", "last", "x", "2"), "invalid value for 'A': it has to be a whole number; see `redraft diff --help`"),
+        (("diff", "last", "x", "2"), "invalid value for 'A': 'x' is not the number of a draft; name two drafts"),
         (("list", "--limit", "x"), "invalid value for '--limit': it has to be a whole number; see"),
         (("worker", "x.py", "--concurrency", "0"), "or redraft.toml): it has to be greater than or equal to 1"),
     ],

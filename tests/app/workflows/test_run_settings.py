@@ -181,6 +181,6 @@ def test_the_page_on_forks_names_the_settings_that_there_are() -> None:
     table = page.split("| `--set KEY=VALUE` | |")[1].split("\n\n")[0]
     named = [name for row in table.splitlines()[2:] for name in re.findall("`([^`]+)`", row.split(" | ")[0])]
     of_steps = [*(f"STEP.{key}" for key in STEP_KEYS), "STEP.OPTION"]
-    assert sorted(named) == sorted([*LOOP_KEYS, "on_failure", *of_steps, "OPTION"])
+    assert sorted(named) == sorted([*LOOP_KEYS, "on_failure", *of_steps, "OPTION", "state.NAME"])
     text = " ".join(call("fork", "--help").out.replace("│", " ").split())
     assert [key for key in (*LOOP_KEYS, *of_steps) if key not in text] == []

@@ -102,7 +102,7 @@ def check_printable(condition: Condition) -> Condition:
 def _parse(text: str) -> ast.expr:
     spaces = len(text) - len(text.lstrip())
     line = "".join(" " if character.isspace() else character for character in text)
-    plain = line.strip()
+    plain = text.strip()
     line = _QUOTED.sub(lambda found: f"'{'_' * (len(found.group()) - 2)}'", line)
     line = _OF.sub(lambda found: f"{found[1]}@ ", line)  # an operator of Python that no condition has
     line = _CRITIC.sub(lambda found: "_" * len(found.group()), line)  # such as 2nd, fact-check, not

@@ -192,7 +192,8 @@ def diff(
 
         print_state_changes(ask(store, lambda log: _compare_states(log, run, a, b)), json=json)
         return
-    changes = compare_drafts(ask(store, lambda log: events_of(log, run)), _draft_number("A", a), _draft_number("B", b))
+    before, after = _draft_number("A", a), _draft_number("B", b)
+    changes = compare_drafts(ask(store, lambda log: events_of(log, run)), before, after)
     if json:
         print_json(changes)
         return
