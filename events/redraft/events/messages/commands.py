@@ -48,8 +48,7 @@ class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     the work starts. A critic gives its score, and that for each of the `criteria`, on the `scale` that the plan
     declares; in its outcome they are 0..1. It gives a number for each of the `measures`; one whose name ends with `?`
     may be missing. With `only_issues` a refiner may change nothing outside of the places of the critique's issues,
-    unless people gave advice. `reply_key` is the routing key of the outcome at the exchange of answers; `inbox` where
-    it is empty.
+    unless people gave advice. `reply_key` is the routing key of the outcome; `inbox` where it is empty.
     """
 
     id: str
