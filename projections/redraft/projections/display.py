@@ -22,7 +22,7 @@ VALUE_LENGTH: Final = 60
 VALUES_SHOWN: Final = 5
 """The maximum number of values of a run's state that are listed in one line."""
 ERASED_VALUES: Final[Values] = {"erased": True}
-"""What stands in place of values that were erased."""
+"""The sign that stands in place of values that were erased."""
 
 UNSEEN: Final = (
     "\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e"

@@ -52,7 +52,7 @@ class RunValues(Mapping[str, Value]):
 
 @dataclass(frozen=True, slots=True)
 class WithState:
-    """What an actor of one of the four roles returns to change the run's state beside its result.
+    """The answer of an actor of one of the four roles that changes the run's state beside its result.
 
     `result` is what it would return otherwise; `state` are the values that it changes: a dict or an object with fields.
     """
@@ -63,7 +63,7 @@ class WithState:
 
 @dataclass(frozen=True, slots=True)
 class ConditionFacts:
-    """What a condition of one's own may look at.
+    """The facts that a condition of one's own may look at.
 
     `draft` is the one that is judged, `critique` what the critics before the condition said of it; None where none was
     asked. `state` is the run's, `history` tells of earlier drafts if the step in the plan has it, `outputs` are the

@@ -20,7 +20,7 @@ from redraft.events.messages.plan import Plan, Step
 from redraft.events.messages.run_state import Values
 
 Changes: TypeAlias = Mapping[str, tuple[Values, ...]]
-"""What a step changes each time that it answers, by its name or its actor's; the last again and again."""
+"""The changes of each answer of a step, by its name or its actor's; the last one is repeated."""
 
 NO_CHANGES: Final[Changes] = MappingProxyType({})
 _EXAMPLE: Final = "--state 'run_tests={\"tests_pass\": true}'"

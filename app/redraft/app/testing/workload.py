@@ -235,7 +235,7 @@ class Script:
         self.again: Random | None = None
         """The generator of refiners' texts where earlier ones recur; None where each text is new."""
         self.values: Random | None = None
-        """What draws changes of runs' state; None where no plan has any."""
+        """Draws changes of runs' state; None where no plan has any."""
         self.given: defaultdict[tuple[str, str, int], list[Values]] = defaultdict(list)
         """The state that the actor was given at each call, by request."""
         self._random = random

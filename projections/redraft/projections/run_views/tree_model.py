@@ -90,7 +90,7 @@ def look_name(label: str) -> str:
 
 
 NO_SCORE: Final = "no score: the loop ends by its own condition"
-"""What is said of a loop without critics."""
+"""The line about the score of a loop without critics."""
 
 
 class Loop(msgspec.Struct, frozen=True, tag="loop"):
