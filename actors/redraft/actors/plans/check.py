@@ -290,7 +290,7 @@ def _check_storable(plan: Plan) -> None:
 
 
 DraftState: TypeAlias = Literal["none", "unjudged", "judged", "vouched"]
-"""The states of a draft on its way through a plan; it is `vouched` for when it left a loop without critics, by that loop's condition."""
+"""The states of a draft on its way through a plan: `vouched` is one that left a loop without critics, by its condition."""
 
 
 def check_flow(nodes: tuple[Node, ...], draft: DraftState = "none", parent: str = "") -> DraftState:

@@ -52,7 +52,7 @@ Ask: TypeAlias = Callable[[Material, Context], Awaitable[object]]
 
 
 class Declared(msgspec.Struct, frozen=True):
-    """The declarations of an actor: its name, the version of its code (empty: unknown), and a critic's scale and criteria.
+    """The declarations of an actor: name, version of its code (empty: unknown), and a critic's scale and criteria.
 
     `writes` names the values of the run's state that a free step may change; empty where it does not say.
     """
