@@ -290,7 +290,7 @@ def _check_storable(plan: Plan) -> None:
 
 
 DraftState: TypeAlias = Literal["none", "unjudged", "judged", "vouched"]
-"""The states of a draft on its way through a plan: `vouched` is one that left a loop without critics, by its condition."""
+"""The states of a draft in a plan: one is `vouched` that left a loop without critics, by its condition."""
 
 
 def check_flow(nodes: tuple[Node, ...], draft: DraftState = "none", parent: str = "") -> DraftState:
