@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         DeliveryError as DeliveryError,
         EmptyText as EmptyText,
         EncryptionKeyMissing as EncryptionKeyMissing,
+        KeyNotOverwritten as KeyNotOverwritten,
         IncompatibleStore as IncompatibleStore,
         InputError as InputError,
         LeaseLost as LeaseLost,

@@ -364,7 +364,7 @@ def test_a_verdict_that_changes_the_state_is_not_taken_again_nor_one_of_another_
 def test_a_fork_whose_plan_has_another_state_is_refused():
     past = counted(*BEGUN)
     other = replace(COUNTED, state=replace(COUNTED.state, defaults={"n": 1}))
-    assert "its plan has other steps, or another state, than run parent" in why_unfit(start_of(past, other), past)
+    assert "its plan has another state than run parent" in why_unfit(start_of(past, other), past)
 
 
 def test_a_critic_that_is_tried_again_is_asked_with_the_state_of_then():

@@ -371,8 +371,9 @@ def test_an_isolation_that_there_is_not_is_refused() -> None:
 def test_a_process_ends_with_its_worker_though_it_hangs(folder: Path) -> None:
     command = (sys.executable, "-m", "redraft", "run", "isolated.py:patient", "hang", "--text", "--store", "memory:")
     with subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL) as worker:
-        until((folder / "pids.txt").exists)
-        child = int((folder / "pids.txt").read_text())
+        pids = folder / "pids.txt"
+        until(lambda: pids.exists() and pids.read_text())
+        child = int(pids.read_text())
         assert child != worker.pid
         assert is_alive(child)
         worker.send_signal(signal.SIGKILL)

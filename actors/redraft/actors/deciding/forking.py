@@ -89,9 +89,11 @@ def why_unfit(start: StartRun, past: Sequence[Recorded]) -> str:
         return f"there is no event {parent.version} of run {parent.run} to fork at" if parent else "it has no parent"
     if past[0].data.brief.text == ERASED:
         return f"run {parent.run} was erased"
-    if shape(start.plan) != shape(fold(event.data for event in past).plan):
-        more = "change only when loops end, how steps are done, and values of the state"
-        return f"its plan has other steps, or another state, than run {parent.run}; {more}"
+    before, after = shape(fold(event.data for event in past).plan), shape(start.plan)
+    if before.steps != after.steps:
+        return f"its plan has other steps than run {parent.run}; change only when loops end and how steps are done"
+    if before.state != after.state:
+        return f"its plan has another state than run {parent.run}; change values, not what the plan says of it"
     return _why_values_unfit(start, past)
 
 

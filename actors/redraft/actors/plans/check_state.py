@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, get_args
 
 from redraft.actors.plans.paths import path_of
-from redraft.actors.values import shown
+from redraft.actors.values import is_one_of, shown
 from redraft.events.errors import PlanError, suggest
 from redraft.events.messages.plan import Node, Parallel, StateField, StateSpec, Step, ValueKind, members, nodes_of
 from redraft.events.messages.run_state import Value, Values, is_value_name, size_fault, values_fault
@@ -54,6 +54,9 @@ def check_state(spec: object) -> None:
         return
     if not isinstance(spec, StateSpec):
         raise PlanError("", f"state is {shown(spec)}; write StateSpec(fields, defaults)")
+    fields: object = spec.fields
+    if not isinstance(fields, tuple) or not all(isinstance(each, StateField) for each in fields):
+        raise PlanError("", f"state_types: {shown(fields)} is given; give names with types")
     if len(spec.fields) > MAX_FIELDS:
         raise PlanError("", f"state_types: {len(spec.fields)} values are given; a plan has at most {MAX_FIELDS}")
     seen: set[str] = set()
@@ -63,10 +66,9 @@ def check_state(spec: object) -> None:
             raise PlanError("", f"{fault}; write letters, digits and _, no word of Python")
         if field.name in seen:
             raise PlanError("", f"state_types: {field.name} comes twice; keep one")
-        if field.kind not in get_args(ValueKind):
-            raise PlanError(
-                "", f"state_types: {field.name} is {shown(field.kind)}; write {' or '.join(get_args(ValueKind))}"
-            )
+        if not is_one_of(field.kind, get_args(ValueKind)) or not isinstance(field.optional, bool):
+            kinds = f"{' or '.join(get_args(ValueKind))}, with ? if it may be null"
+            raise PlanError("", f"state_types: {field.name} is {shown(field.kind)}; write {kinds}")
         seen.add(field.name)
     if fault := values_misfit(spec, spec.defaults) or size_fault(spec.defaults):
         raise PlanError("", f"state: {fault}")
@@ -74,7 +76,8 @@ def check_state(spec: object) -> None:
 
 def check_writes(step: Step, path: str) -> None:
     """Raises PlanError unless these are names of values that a step may write."""
-    if not all(map(is_value_name, step.writes)):
+    given: object = step.writes
+    if not isinstance(given, tuple) or not all(map(is_value_name, given)):
         raise PlanError(
             path, f"writes is {shown(step.writes)}; give names of values of the state, such as [tests_pass]"
         )
