@@ -51,7 +51,7 @@ async def trickled(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
                 found += await reader.read(1_000)
         except TimeoutError:
             continue
-        except ConnectionResetError:
+        except ConnectionError:  # reset, or a broken pipe: the connection has ended
             break
     writer.close()
     return found
