@@ -108,7 +108,7 @@ class QueueBrowser:
 
     async def take(self, tag: int | None) -> None:
         """Deletes the message with this delivery tag."""
-        await hand_over(self._channel.basic_ack(tag or 0, wait=False))
+        await hand_over(self._channel.basic_ack(tag or 0, wait=True))
         self._taken.add(tag)
 
     async def end(self) -> None:
