@@ -1,4 +1,4 @@
-"""What RabbitMQ and PostgreSQL do by themselves: the rates that stand beside the loop's in the same run."""
+"""RabbitMQ and PostgreSQL by themselves: their rates stand beside the loop's in the same run."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ LEAST = 0.05
 """The difference in CPU time, as a share of the other's, that counts."""
 
 Turn = dict[str, dict[str, float]]
-"""What one run of the loop benchmark measured: figures by how many loops went at once, by what they are of."""
+"""The figures of one run of the loop benchmark: by the number of loops at once, then by name."""
 
 
 def measured(python: Path, checkout: Path, rest: Sequence[str]) -> Turn:

@@ -1,4 +1,4 @@
-"""What the dashboard costs, and how quick it is: `python benchmarks/dashboard.py [--events N] [--seconds 20] [--json]`.
+"""The cost and the speed of the dashboard: `python benchmarks/dashboard.py [--events N] [--seconds 20] [--json]`.
 
 A log of N events, by default a million, is filled first (kept with --store). Then 64 loops of trivial actors go on at
 once, as in `loop.py`, in the process that serves the pages; or, with --beside, in another, while `redraft serve
@@ -98,7 +98,7 @@ ACTORS: Final[Sequence[Actor]] = (*workflow().actors.values(), ponder)
 
 
 class Place(msgspec.Struct):
-    """Where the loops run, where the pages are, and the processes of both."""
+    """The places of loops and pages, and the processes of both."""
 
     client: Client
     url: str

@@ -1,4 +1,4 @@
-"""What the cost of work grows with: `python benchmarks/growth.py [--only recorded,iterations,critics,drafts] [--json]`.
+"""The growth of the cost of work: `python benchmarks/growth.py [--only recorded,iterations,critics,drafts] [--json]`.
 
 CPU time of a step, of this process and all its threads, with everything on, on SQLite: in a log of 10, 1,000 and
 100,000 recorded runs; in runs of 1, 10 and 100 iterations; in runs of panels of 1, 10 and 100 critics. Each is measured
@@ -35,7 +35,7 @@ from redraft.app.wiring.local import open_readonly
 from redraft.events.backends import open_store
 
 Figures: TypeAlias = dict[str, float]
-"""What was measured, by size."""
+"""Measurements, by size."""
 
 HERE: Final = Path(__file__)
 RECORDED: Final = (10, 1_000, 100_000)
@@ -152,7 +152,7 @@ def bare_rows(file: Path, body: bytes) -> float:
 
 
 def measure(folder: Path, given: argparse.Namespace) -> Iterator[tuple[str, Figures]]:
-    """What was measured, each with its name, as soon as it is."""
+    """Yields each measurement with its name, as soon as it is there."""
     if "recorded" in given.only:
         logs = given.logs or folder
         yield "cpu_ms_per_step_by_recorded_runs", run(by_recorded(logs, given.repeat, given.recorded))

@@ -1,4 +1,4 @@
-"""What `prose` and `code` improve must not harm: a trial on documents and modules of a Debian machine.
+"""A trial of whether `prose` and `code` harm documents and modules of a Debian machine.
 
     python benchmarks/harm.py prose --root /usr/share/doc --documents 1500   # writes what was replaced, for two readers
     python benchmarks/harm.py plant --root /usr/share/doc                    # the share of planted mistakes mended

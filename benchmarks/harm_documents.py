@@ -46,7 +46,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What was replaced in a document, and the sentence around it."""
+    """A replacement in a document, and the sentence around it."""
 
     original: str
     replacement: str
@@ -87,7 +87,7 @@ def find_documents(roots: Sequence[Path], half: Half) -> list[Document]:
 
 
 def _place(path: Path, root: Path) -> str:
-    """Where a file lies below the first `usr`, so that it is the same file on every machine."""
+    """Returns the path of a file below the first `usr`: the same on every machine."""
     parts = path.parts
     return "/" + "/".join(parts[parts.index("usr") :]) if "usr" in parts else str(path.relative_to(root))
 
@@ -152,7 +152,7 @@ def without_new_anchors(refined: Refined) -> str:
 
 
 def compare(before: str, after: str) -> Iterator[tuple[str, str, str]]:
-    """What was replaced, by what, and the sentence; words are compared within the lines that differ."""
+    """Returns the replacements and their sentences; words are compared within the lines that differ."""
     if before == after:
         return
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)

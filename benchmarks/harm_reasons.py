@@ -1,4 +1,4 @@
-"""Why `prose` left a planted mistake alone, for the table of `harm.py plant`."""
+"""The reasons for which `prose` left a planted mistake alone, for the table of `harm.py plant`."""
 
 from __future__ import annotations
 

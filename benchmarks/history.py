@@ -137,7 +137,7 @@ async def read(store: EventStore, head: int) -> tuple[float, float, float]:
 
 
 async def project(settings: Settings, store: EventStore) -> tuple[Taken, Taken, bool]:
-    """What it took to make all shipped projections, and to rebuild them, and whether all rows were equal."""
+    """Returns the time to make all shipped projections, and to rebuild them, and whether all rows were equal."""
     async with open_views(views_path(settings.store), SHIPPED) as views:
         await views.reset()
         cpu = cpu_s()
@@ -148,7 +148,7 @@ async def project(settings: Settings, store: EventStore) -> tuple[Taken, Taken, 
 
 
 async def audit(settings: Settings) -> tuple[Taken, Taken, int]:
-    """What it took to verify the chain of hashes, and to check all runs against their plans, and how many faults."""
+    """Returns the times to verify the chain of hashes and to check all runs against their plans, and the faults."""
     async with open_store(settings.store) as store:
         begun, cpu = time.perf_counter(), time.process_time()
         report = await store.verify_all()
@@ -159,14 +159,14 @@ async def audit(settings: Settings) -> tuple[Taken, Taken, int]:
 
 
 async def opened(runtime: LocalRuntime, text: str) -> None:
-    """What `redraft show` does."""
+    """Reads a run as `redraft show` does."""
     events = await runtime.client.history((await find_run(runtime.views, text)).run)
     if tree(events).version != len(events):
         raise SystemExit(f"run {text} has a tree of something else")
 
 
 async def listed(runtime: LocalRuntime, at: int) -> None:
-    """What `redraft list` does with a filter: by workflow and outcome, one that fits nothing, or by tag."""
+    """Lists runs as `redraft list` does with a filter: by workflow and outcome, one that fits nothing, or by tag."""
     match at % 3:
         case 0:
             await list_runs(runtime.views, limit=20, workflow="panel", outcome="accepted")
@@ -177,7 +177,7 @@ async def listed(runtime: LocalRuntime, at: int) -> None:
 
 
 async def searched(views: Views, at: int) -> None:
-    """What `redraft list --search` does: for words that many drafts have, in order, and for one that none has."""
+    """Searches as `redraft list --search` does: for words that many drafts have in order, or for one of none."""
     search = ('"moon pulls harder"', "tides gravity", "absent")[at % 3]
     await page_of_runs(views, RunFilter(search=search), 20)
 

@@ -22,7 +22,7 @@ from redraft.events.messages.content import Brief
 
 LINE = "Tides exist because gravity weakens with distance.\n"
 SIZES = {"30 runs of 9 drafts of 1 MB": (30, 8, 1_000_000), "50 runs with drafts of 2 MiB": (50, 1, 2 * 1024 * 1024)}
-"""What is measured: how many runs, refinements in each, and bytes of a draft."""
+"""A load: the number of runs, refinements in each, and bytes of a draft."""
 
 OPEN_RUNS = 10_000
 UNTIL_CRITIC = 5

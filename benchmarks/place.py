@@ -1,4 +1,4 @@
-"""Where the benchmark runs: all in one process on SQLite, or as a deployment, each part a process of its own."""
+"""The places of the benchmark: one process on SQLite, or a deployment, each part a process of its own."""
 
 from __future__ import annotations
 

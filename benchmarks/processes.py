@@ -1,4 +1,4 @@
-"""Where the CPU time of a deployment goes: `python benchmarks/processes.py --bus URL --store URL [--at-once 1,64]`.
+"""The CPU time of processes of a deployment: `python benchmarks/processes.py --bus URL --store URL [--at-once 1,64]`.
 
 The loop of `loop.py` on `redraft coordinator` and `redraft worker`, and the CPU time of a loop in each process: the
 coordinator, the worker, the client, the broker and the database server. These two must run on this machine, which is

@@ -143,7 +143,7 @@ class _Telling:
         return self._version == self._whole
 
     def turn(self, last: Mapping[str, str]) -> Append | None:
-        """What is told next, on the event whose hash is the last of the run."""
+        """Tells the next event, on the one whose hash is the last of the run."""
         came = tuple(islice(self._events, self._random.randint(1, TURN)))
         if not came:
             return None

@@ -1,4 +1,4 @@
-"""What telemetry costs a run while it is off: `python benchmarks/telemetry.py [--pairs N] [--loops N]`.
+"""The cost of telemetry while it is off: `python benchmarks/telemetry.py [--pairs N] [--loops N]`.
 
 Runs the loop benchmark in pairs, each in a process of its own: as it is, and with everything taken out that asks
 whether somebody traces. Prints the CPU of a loop in both, pair by pair, the differences, and the

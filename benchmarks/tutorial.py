@@ -30,7 +30,7 @@ _PASSED_OVER: Final = ("docker ", "cd ", "mkdir ", ". ")
 
 
 class Took(NamedTuple):
-    """What a step of the tutorial asks of its reader."""
+    """The instruction of a step of the tutorial."""
 
     title: str
     words: int

@@ -1,4 +1,4 @@
-"""What looks at the dashboard while `dashboard.py` measures it: a process of its own, that takes little time itself.
+"""The readers of the dashboard while `dashboard.py` measures it: a process of its own, that takes little time itself.
 
 `python benchmarks/watching.py ask URL COUNT` asks for a page again and again, and prints the seconds that each took.
 `python benchmarks/watching.py open URL RUN LISTS RUNS` keeps pages open until its input ends, and prints when each

@@ -1,4 +1,4 @@
-"""What another condition would have cost: recorded runs of a workflow with criteria, decided again by `redraft whatif`.
+"""The cost of another condition: recorded runs of a workflow with criteria, decided again by `redraft whatif`.
 
     python benchmarks/whatif.py                    # 1,000 runs, recorded in a new folder, then decided again
     python benchmarks/whatif.py --runs 100 --json

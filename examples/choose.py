@@ -1,4 +1,4 @@
-"""Which of two refiners is the better one is learnt from how runs end. Run it: `python examples/choose.py`
+"""Learns from the ends of runs which of two refiners is the better one. Run it: `python examples/choose.py`
 
 `cut` takes out words that say nothing; `swap` puts others in their place, which helps now and then. The critic is not
 chosen, so its word on what they made is that of somebody else. `redraft stats choices` shows what was learnt.

@@ -1,4 +1,4 @@
-"""What the answers of a script say, in whatever protocol they are sent."""
+"""The answers of a script, in whatever protocol they are sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PIECE = 12
 
 
 def text_of(answer: Json) -> str:
-    """What the model says, as text; a `reply` as JSON."""
+    """The answer of the model, as text; a `reply` as JSON."""
     return str(answer["text"]) if "text" in answer else json.dumps(answer.get("reply", ""), ensure_ascii=False)
 
 

@@ -40,7 +40,7 @@ def streamed(answer: Json, body: Json) -> Iterator[Json | str]:
 
 
 def fault(answer: Json) -> Json:
-    """What an error says."""
+    """Returns the text of an error."""
     return {"type": "error", "error": {"type": answer.get("code") or "api_error", "message": answer.get("error", "no")}}
 
 
@@ -49,7 +49,7 @@ def _shape(body: Json) -> Json:
 
 
 def _block(answer: Json, body: Json) -> Json:
-    """What is said, or the call of the tool that the question offers; nothing when it is refused."""
+    """Returns the text, or the call of the tool that the question offers; nothing when it is refused."""
     if "refusal" in answer:
         return {}
     if "reply" in answer and body.get("tools"):

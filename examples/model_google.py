@@ -22,7 +22,7 @@ def streamed(answer: Json, body: Json) -> Iterator[Json | str]:
 
 
 def fault(answer: Json) -> Json:
-    """What an error says."""
+    """Returns the text of an error."""
     return {"error": {"code": answer["status"], "message": answer.get("error", "no"), "status": "NO"}}
 
 

@@ -18,7 +18,7 @@ def streamed(answer: Json, body: Json) -> Iterator[Json | str]:
 
 
 def fault(answer: Json) -> Json:
-    """What an error says."""
+    """Returns the text of an error."""
     return {"error": {"message": answer.get("error", "no"), "type": "error", "code": answer.get("code")}}
 
 

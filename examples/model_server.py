@@ -107,7 +107,7 @@ def instructions_of(body: Json) -> str:
 
 
 def message_of(body: Json) -> str:
-    """What is asked by a question, in any protocol, as JSON text."""
+    """Returns the question of a request, in any protocol, as JSON text."""
     asked = [each for each in body.get("messages", ()) if each["role"] not in ("system", "developer")]
     return json.dumps(asked or body.get("contents") or body.get("input"), ensure_ascii=False)
 

@@ -47,7 +47,7 @@ def mending(*, patch: bool) -> Workflow:
 
 
 def answers(text: str) -> list[Json]:
-    """What the scripted model says: of two slips, then of the third, which it has overlooked before."""
+    """The answers of the scripted model: about two slips, then about the third, which it overlooked before."""
     first, second, third = (
         {"quote": slip, "message": f"write: {right}", "severity": "error", "replacement": right}
         for slip, right in SLIPS.items()

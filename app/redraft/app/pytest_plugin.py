@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class Recordings:
-    """What the fixture `redraft` gives: the runs of one test. Their answers and snapshots lie in a folder beside it."""
+    """The fixture `redraft`: runs of one test. Their answers and snapshots lie in a folder beside it."""
 
     def __init__(self, folder: Path, *, record: bool, update: bool) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""When loops end: policies, limits changed during a run, and the detection of oscillation. Pure."""
+"""The ends of loops: policies, limits changed during a run, and the detection of oscillation. Pure."""
 
 from __future__ import annotations
 

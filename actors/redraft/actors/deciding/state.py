@@ -155,7 +155,7 @@ class Approval(msgspec.Struct, frozen=True, gc=False):
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False):
-    """Why the run cannot go on: usually a step that failed for good. `reason` is a sentence."""
+    """The cause for which a run cannot go on: usually a step that failed for good. `reason` is a sentence."""
 
     reason: str
     publishing: bool = False

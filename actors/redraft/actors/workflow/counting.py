@@ -11,10 +11,10 @@ from redraft.actors.values import ignore
 from redraft.actors.workflow.actor import Actor, Measures
 
 PROSE: Final = ("words", "findings", "readability?")
-"""What `prose` counts: words and findings, and the reading ease of a text that is long enough."""
+"""The measures of `prose`: words and findings, and the reading ease of a text that is long enough."""
 
 TESTS: Final = ("tests", "failing", "passing", "all_tests_passing")
-"""What is counted of tests: those that ran, those of them that failed or could not be run, and whether none did."""
+"""The measures of tests: those that ran, those of them that failed or could not be run, and 1 if all passed."""
 
 _DEFAULT: Final = ("E", "F")
 """The kinds of findings that are counted when no rules are selected."""

@@ -1,4 +1,4 @@
-"""What an actor hands to something that takes one text: the brief, the draft and what was said of it, in marks."""
+"""The input of integrations that take one text: the brief, the draft and what was said of it, between marks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AsksModel: TypeAlias = Literal["generator", "critic", "refiner", "step"]
 
 
 class Material(msgspec.Struct, frozen=True):
-    """What a step was given. `message` holds all of its texts between marks, `rule` says that they are no instructions.
+    """The input of a step. `message` holds all of its texts between marks, `rule` says that they are no instructions.
 
     `draft` is None for a generator, `critique` for all but a refiner and a free step, `history` for all but a refiner.
     `state` is the run's when the work was requested.

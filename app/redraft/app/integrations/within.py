@@ -15,7 +15,7 @@ from redraft.events.messages.content import Brief
 
 
 class Refined(msgspec.Struct, frozen=True):
-    """What came of it. `text` is empty where the run failed or was rejected: that draft is not for use."""
+    """The result of a run. `text` is empty where the run failed or was rejected: that draft is not for use."""
 
     text: str
     outcome: str

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class Load(msgspec.Struct, frozen=True):
-    """Which actor the process is to load: out of a file, or, where `file` is empty, one that ships."""
+    """The actor that the process is to load: from a file or, where `file` is empty, one that ships."""
 
     role: Role
     name: str

@@ -1,4 +1,4 @@
-"""Which language model the shipped `llm` actors ask where their step names none, and who watches what it writes."""
+"""The language model that the shipped `llm` actors ask where their step names none, and who watches what it writes."""
 
 from __future__ import annotations
 

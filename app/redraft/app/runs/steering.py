@@ -62,7 +62,7 @@ Word: TypeAlias = Callable[[Sequence[Recorded]], SteeringMessage]
 """Makes a person's message from the events of the run."""
 
 BEGUN_HERE: Final = frozenset({"redraft run", "redraft run --batch", "refine", "redraft mcp"})
-"""Who begins runs that a process works on by itself, and no broker knows of, whatever broker is set."""
+"""The callers whose runs a process works on by itself, without a broker, whatever broker is set."""
 
 PATIENCE: Final = 10.0
 """Seconds to wait for a coordinator to record a message."""

@@ -17,7 +17,7 @@ from redraft.events.errors import ActorError, InputError
 from redraft.events.messages.plan import Role
 
 DEFAULT: Final = ("prose",)
-"""What is offered where nothing is named: it needs no model and no function of anybody's."""
+"""The workflow that is offered where none is named: it needs no model and no function of the user's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ _PLAIN: Final[Mapping[int, tuple[str, str]]] = {
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What went wrong: `detail` says what, where, and how to mend it; `type` names the kind for programs."""
+    """An error in an answer: `detail` says what, where, and how to mend it; `type` names the kind for programs."""
 
     title: str
     status: int

@@ -1,4 +1,4 @@
-"""What the HTTP API works with: the open runtime of its process, what it offers, and when it ends."""
+"""The state of the HTTP API in a process: its open runtime, the actors and workflows that it offers, and its end."""
 
 from __future__ import annotations
 

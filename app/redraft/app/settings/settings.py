@@ -62,7 +62,7 @@ class ModelLimit(BaseModel):
 
 
 class HttpSettings(BaseModel):
-    """Where and how `redraft serve` answers.
+    """The settings of `redraft serve`.
 
     `host` and `port` are the address. `tls_cert` and `tls_key` are files in PEM; `behind_proxy` says instead that a
     proxy on the way speaks TLS. `hosts` are further names by which it may be called, beside its address.

@@ -51,7 +51,7 @@ ACTORS: Final[dict[Role, tuple[str, ...]]] = {
 
 SCALE: Final = (1.0, 10.0)
 CRITERIA: Final = (Criterion("accuracy", "every claim is right", weight=2.0), Criterion("tone", scale=(0.0, 100.0)))
-"""What the critics of some plans declare: criteria on two scales."""
+"""The criteria that critics of some plans declare, on two scales."""
 
 
 def random_plan(random: Random, criteria: Random | None = None, measures: Random | None = None) -> Plan:
@@ -69,7 +69,7 @@ def random_plan(random: Random, criteria: Random | None = None, measures: Random
 
 
 COUNTED: Final = ("words", "wrong", "ease?")
-"""What the critics of some plans count."""
+"""The measures that critics of some plans declare."""
 
 COUNTS: Final = (
     "words >= 300 and wrong == 0",
@@ -231,7 +231,7 @@ class Script:
         self.calls: Counter[tuple[str, str, int]] = Counter()
         self.published: Counter[tuple[str, str, int]] = Counter()
         self.places: Random | None = None
-        """What draws issues with a place, and edits; None where drafts are only rewritten."""
+        """Draws issues with a place, and edits; None where drafts are only rewritten."""
         self.again: Random | None = None
         """The generator of refiners' texts where earlier ones recur; None where each text is new."""
         self.values: Random | None = None

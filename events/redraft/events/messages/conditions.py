@@ -1,4 +1,4 @@
-"""When a loop may end: conditions as data, combined with `|`, `&` and `~`.
+"""The conditions on which loops end, as data, combined with `|`, `&` and `~`.
 
     score >= 0.9
     (score >= 0.8) & (errors == 0) | plateau(gain=0.01, over=2)

@@ -119,7 +119,7 @@ NOTICE: Final = "notice"
 """The name of the detail that says what a critic did not judge; `redraft run` prints it beside the run's end."""
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
-"""How grave an issue is. Only errors count in `errors == 0`."""
+"""The severity of an issue. Only errors count in `errors == 0`."""
 
 Span: TypeAlias = tuple[int, int]
 """A place in a text: the index of its first character, and that after its last. Characters are Unicode code points."""

@@ -66,7 +66,7 @@ class Arm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
 
 
 class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a critic judges: a name for conditions, a sentence that says what is meant, a scale, and a weight.
+    """A criterion of a critic: a name for conditions, a sentence that says what is meant, a scale, and a weight.
 
     Without a scale of its own it has the critic's. The critic's score is the weighted mean, unless it gives one itself.
     """

@@ -66,7 +66,7 @@ class FrameReader(Protocol):
 
 
 class Wire(asyncio.StreamReader):
-    """What the client reads from a connection: all frames but those that the reader of a channel has taken."""
+    """The bytes that the client reads: all frames of a connection but those that the reader of a channel has taken."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop=loop)

@@ -49,7 +49,7 @@ BUDGETS_TABLE: Final = Table(
 
 
 class CostLine(msgspec.Struct, frozen=True):
-    """What the attempts took of a run, an actor (`critic judge`), a model, or on a day (`2026-01-03`, UTC).
+    """The cost of the attempts of a run, an actor (`critic judge`), a model, or a day (`2026-01-03`, UTC).
 
     `seconds` is the time from request to answer of those that are done, `failed` counts those that failed. `currency`
     is `mixed` when they differ; `unpriced` are the calls without a known price, which `cost` leaves out.

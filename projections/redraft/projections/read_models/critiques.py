@@ -151,7 +151,7 @@ class MeasureTotal(msgspec.Struct, frozen=True):
 
 
 class MeasureLine(msgspec.Struct, frozen=True):
-    """What a critic counted of a draft, by the version of the critique in the run, and its step's path."""
+    """The measures that a critic gave a draft, by the version of the critique in the run, and its step's path."""
 
     version: int
     critic: str

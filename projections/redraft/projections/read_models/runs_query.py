@@ -21,7 +21,7 @@ RunStatus: TypeAlias = Literal["running", "waiting", "paused", "ended", "quarant
 """`waiting`: for people, who have to decide on a draft."""
 
 RunSort: TypeAlias = Literal["started", "updated", "iterations", "score", "tokens", "cost"]
-"""What a list is sorted by; runs without a score come after all that have one, the other way round before them."""
+"""The order of a list; runs without a score come after all that have one, the other way round before them."""
 
 _COLUMNS: Final = ", ".join(TABLE.columns)
 _MAX_NAMED: Final = 5

@@ -1,4 +1,4 @@
-"""What critics count, and the terms of conditions about it, by the rules that docs/workflows.md explains."""
+"""Measures of critics, and the terms of conditions about them, by the rules of docs/workflows.md."""
 
 from __future__ import annotations
 

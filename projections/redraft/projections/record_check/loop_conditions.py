@@ -45,7 +45,7 @@ _STRONGEST: Final[tuple[Outcome, ...]] = ("over_budget", "timed_out", "oscillati
 NO_VALUES: Final[Values] = {}
 
 Word: TypeAlias = Literal["yes", "no", "unknown", ""]
-"""What a term says of a draft: nothing, or `unknown` where it asks for what no critic has counted."""
+"""The value of a term for a draft: None, or `unknown` where it asks for a measure that no critic has given."""
 
 Atom = Compare | Approved | Plateau | Oscillating | Exit | State
 

@@ -1,4 +1,4 @@
-"""Who has approved a draft so far, and for whom it still waits, in words."""
+"""Sentences about an approval: who has approved the draft so far, and for whom it still waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What critics said of two drafts in numbers: their scores, criteria and measures, one beside the other."""
+"""The numbers that critics gave two drafts, side by side: scores, criteria and measures."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ async def _no_check() -> None:
 
 
 class Share(msgspec.Struct, frozen=True):
-    """How a coordinator, known as `me`, has its share of the runs: of `partitions`, by the leases in `store`.
+    """The share of the runs that a coordinator, known as `me`, has: some of `partitions`, by the leases in `store`.
 
     With 0 partitions it reads those that were recorded before, if there are any.
     `check` raises BusError while this process cannot read the bus: then its leases expire, and others take over.

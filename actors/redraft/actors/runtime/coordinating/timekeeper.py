@@ -150,7 +150,7 @@ class DueStep(msgspec.Struct, frozen=True):
 
 
 class Reminder(msgspec.Struct, frozen=True):
-    """When a step's command was sent last, and how long to wait before it is sent again.
+    """The time at which a step's command was last sent, and the wait before it is sent again.
 
     If the request was `queued` then, the command is sent again once it cannot be in its queue any more.
     """

@@ -84,7 +84,7 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 class CallSettings(msgspec.Struct, frozen=True):
-    """How a worker runs its calls.
+    """The settings of a worker for its calls.
 
     `new_id` makes the ids of outcomes; `limit` is the largest draft and `largest` the largest message, in bytes.
     `on_restart` is called for a request that is begun again because its earlier worker never answered. A request that

@@ -306,7 +306,7 @@ def _critique(tests: Tally | None, finished: Finished, hide: Callable[[str], str
 
 
 def _refusal(finished: Finished, output: str) -> str | None:
-    """Why trying again would not help, when it is not the draft's fault."""
+    """Returns the reason for which another attempt would not help, if it is not the draft's fault."""
     if finished.code == 1 and finished.stderr.endswith(b": No module named pytest\n"):
         return "pytest is not installed for this Python; install it (pip install pytest) or name another with python"
     if finished.code == _USAGE:

@@ -69,7 +69,7 @@ def print_end(result: Result, *, text: bool, json: bool, quiet: bool, texts: boo
 
 
 def _list_notices(result: Result) -> Iterable[str]:
-    """What critics did not judge, each once, in the order of the critiques."""
+    """Returns the parts that critics did not judge, each once, in the order of the critiques."""
     return dict.fromkeys(
         f"{plain(each.critique.critic)}: {plain(notice)}"
         for each in result.critiques

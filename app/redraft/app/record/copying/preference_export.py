@@ -25,7 +25,7 @@ PAGE: Final = 500
 
 
 class PreferenceFilter(msgspec.Struct, frozen=True):
-    """Which pairs to write: those of ended runs that carry the tag `consent`, and that match all else.
+    """The pairs to write: those of ended runs that carry the tag `consent`, and that match all else.
 
     `since` is when something was recorded of a run last. `min_score` (0..1) is what the better draft scored at least,
     `min_gap` by how much more than the other; with `by_people` only pairs that people decided. `names` are written if

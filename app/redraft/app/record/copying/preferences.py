@@ -21,7 +21,7 @@ from redraft.events.messages.envelope import Recorded
 from redraft.projections.run_views.chart import scores
 
 Basis: TypeAlias = Literal["person", "score"]
-"""Who says which draft is better: a person who edited, approved or rejected one, or the critics' scores."""
+"""The source of a preference: a person who edited, approved or rejected a draft, or the critics' scores."""
 
 Side: TypeAlias = Literal["chosen", "rejected"]
 
@@ -34,7 +34,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a person did with a draft of the pair. `by` is left out unless names are wanted."""
+    """An act of a person on a draft of the pair. `by` is left out unless names are wanted."""
 
     on: Side
     decision: Literal["approved", "rejected", "edited"]
@@ -71,7 +71,7 @@ class Preference(msgspec.Struct, frozen=True):
 
 
 class _Known(msgspec.Struct):
-    """What the events of a run say of its drafts."""
+    """The drafts of a run, with the scores and the acts of people that its events hold."""
 
     brief: Brief = Brief("")
     workflow: str = ""

@@ -1,4 +1,4 @@
-"""What stands before the application: hosts, origins, who asks, how often, and for how long an answer may take."""
+"""The checks before the application: host, origin, identity, rate, and the time that an answer may take."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class _Sending:
         return self._since is not None and time.monotonic() - self._since >= STALLED
 
     async def end(self, error: Refused) -> None:
-        """Ends events that are followed with a word why; anything else is seen to be cut off."""
+        """Ends a stream of events with the error as its last event; any other answer is cut off."""
         if self._streams:
             told = b"event: error\ndata: %b\n\n" % msgspec.json.encode(error.problem)
             body = compress_piece(told) if self._is_compressed else told

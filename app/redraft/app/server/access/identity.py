@@ -1,4 +1,4 @@
-"""Who makes a request, how that is known, and what they may do."""
+"""The identity behind a request, the way in which it was established, and its scopes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ Guard = Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], Awaitab
 
 
 Asks = NamedDependency[SkipValidation[Identity]]
-"""Who asks, as a handler gets it."""
+"""The identity behind a request, as a parameter of handlers."""
 
 
 def needs(scope: Scope) -> Guard:

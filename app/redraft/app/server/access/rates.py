@@ -1,4 +1,4 @@
-"""How often each who asks may ask: a bucket of turns for each, which fills again with time."""
+"""The rate limits of callers: a token bucket for each, which fills again with time."""
 
 from __future__ import annotations
 

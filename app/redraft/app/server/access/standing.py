@@ -1,4 +1,4 @@
-"""Whether those who follow something may go on: asked again and again, once for all who are known by the same."""
+"""The permission of followers to go on: checked again and again, once for all who have the same identity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What requests carry: bodies of those who begin and steer runs."""
+"""The bodies of requests that begin and steer runs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Forking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Reason(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why something is done; it is kept in the record."""
+    """A reason, which is kept in the record."""
 
     reason: Words = ""
 
@@ -83,7 +83,7 @@ class Guidance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NewLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When a loop (by default the outermost) ends from now on: its condition, its iterations, or both."""
+    """New limits of a loop (by default the outermost), from now on: its condition, its iterations, or both."""
 
     until: Short = ""
     max_iterations: Number | None = None
@@ -123,7 +123,7 @@ class Move(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Skip(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a subscription skips: the event that it is at, or everything that is in the log now."""
+    """The events that a subscription skips: the one that it is at, or all that are in the log now."""
 
     to_end: bool = False
 
@@ -158,7 +158,7 @@ class WorkAnswer(msgspec.Struct, frozen=True):
 
 
 class GivenBack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why a request is given back; without `requeue` it becomes a dead letter, for a request that nobody can do."""
+    """A request that is given back, with the reason; without `requeue` it becomes a dead letter."""
 
     reason: Short = ""
     requeue: bool = True

@@ -197,7 +197,7 @@ async def _following(service: Service, criteria: EventFilter, after: int) -> Asy
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """What is sent at once, and the position of the log up to which it goes; 0 where it says nothing of events."""
+    """Bytes to send at once, and the position of the log up to which they go; 0 where they hold no event."""
 
     encoded: bytes
     position: int = 0

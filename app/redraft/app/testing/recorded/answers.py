@@ -29,13 +29,13 @@ PRECISE: Final = 9
 """Decimals to which the numbers of a request are compared: a score that was scaled and back is the same."""
 
 UNPUBLISHED: Final = "nowhere, as no answer is recorded for this draft"
-"""Where a publisher puts a draft that it was not asked to publish when answers were recorded."""
+"""The place that a publisher returns for a draft that it was not asked to publish when answers were recorded."""
 
 Work: TypeAlias = Callable[..., Awaitable[Any]]
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an actor answered to one attempt. `asked` is the SHA-256 (hex) of what it was given.
+    """The answer of an actor to one attempt. `asked` is the SHA-256 (hex) of its input.
 
     One of `text`, `critique`, `revision`, `receipt` and `error` is there, but for a free step; scores are shares, 0..1.
     `state` are the values of the run's state that it changed. A `permanent` error is not tried again.

@@ -32,7 +32,7 @@ Examples:
 
 
 class EventOptions(msgspec.Struct, frozen=True):
-    """Which events to print: those that fit any of the values of each option."""
+    """The events to print: those that fit any of the values of each option."""
 
     run: Annotated[list[str], typer.Option(metavar="RUN", help="Only events of this run.")] = []
     kind: Annotated[

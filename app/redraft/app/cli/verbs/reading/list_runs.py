@@ -48,7 +48,7 @@ _LONGEST: Final = 64
 
 
 class ListOptions(msgspec.Struct, frozen=True):
-    """Which runs to list: those that match every option."""
+    """The runs to list: those that match every option."""
 
     workflow: Annotated[str | None, typer.Option(help="Only runs of this workflow.")] = None
     outcome: Annotated[

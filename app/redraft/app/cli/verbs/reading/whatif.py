@@ -49,7 +49,7 @@ class PolicyOptions(msgspec.Struct, frozen=True):
 
 
 class RunsOptions(msgspec.Struct, frozen=True):
-    """Which runs of a workflow to decide again."""
+    """The runs of a workflow to decide again."""
 
     workflow: Annotated[str, typer.Option(metavar="NAME", help="Over all runs of this workflow that ended.")] = ""
     tag: Annotated[str, typer.Option(metavar="TAG", help="Of these, only runs with this tag.")] = ""
