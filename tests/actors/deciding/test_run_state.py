@@ -154,6 +154,72 @@ async def test_a_value_is_not_seen_before_the_step_that_wrote_it_has_looked_at_t
     assert (result.outcome, result.text, seen) == ("accepted", "draft!!", ["draft", "draft!", "draft!!"])
 
 
+async def test_a_value_about_the_draft_before_ends_no_loop_in_which_the_draft_is_changed_after_the_tests():
+    seen: list[str] = []
+
+    @step
+    def check(draft):
+        seen.append(draft.text)
+        return {"clean": draft.text.count("!") % 2 == 0}
+
+    @critic
+    def strict(draft):
+        return 0.9 if "!" in draft.text else 0.1
+
+    workflow = Workflow("before").start_with(write)
+    workflow = workflow.repeat_until(state.clean & (score >= 0.8), max_iterations=9, body=[check, improve, strict])
+    result = await end_of(workflow)
+    assert (result.outcome, result.text, seen) == ("accepted", "draft!!", ["draft", "draft!", "draft!!"])
+
+
+async def test_free_steps_alone_look_at_a_last_draft_that_the_critics_have_judged():
+    judged: list[str] = []
+    looked: list[str] = []
+
+    @critic
+    def strict(draft):
+        judged.append(draft.text)
+        return 0.9
+
+    @step
+    def look(draft):
+        looked.append(draft.text)
+        return {"signs": draft.text.count("!")}
+
+    workflow = Workflow("last").start_with(write)
+    workflow = workflow.repeat_until(
+        (state.signs >= 2) & (score >= 0.8), max_iterations=2, body=[look, improve, strict]
+    )
+    result = await end_of(workflow)
+    assert (result.outcome, result.text, judged) == ("accepted", "draft!!", ["draft!", "draft!!"])
+    assert looked == ["draft", "draft!", "draft!!"]
+
+
+async def test_a_value_about_another_draft_than_the_one_that_left_a_loop_ends_no_loop_around_it():
+    """The inner loop leaves with its best draft, the first; its last tests are about its last draft."""
+    looked: list[str] = []
+
+    @critic
+    def falling(draft):
+        return 0.5 - 0.1 * draft.text.count("!")
+
+    @step
+    def long_enough(draft):
+        looked.append(draft.text)
+        return {"long": draft.text.endswith("!!")}
+
+    @step
+    def look_outside():
+        return None
+
+    inner = repeat(until=score >= 0.9, max_iterations=2, body=[falling, long_enough, improve], name="Inner")
+    workflow = Workflow("outer").start_with(write)
+    workflow = workflow.repeat_until(state.long, max_iterations=2, body=[inner, look_outside], name="Outer")
+    result = await end_of(workflow)
+    assert looked[-1] == "draft!!"
+    assert (result.outcome, result.text) == ("exhausted", "draft")
+
+
 async def test_a_default_is_not_seen_before_the_step_that_declares_it_has_answered():
     workflow = Workflow("declared", state={"tested": 5}).start_with(write)
     workflow = workflow.repeat_until(state.tested >= 1, max_iterations=4, body=[judge, run_tests, improve])

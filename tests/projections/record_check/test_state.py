@@ -282,9 +282,44 @@ def test_who_wrote_a_value_last_counts_where_it_declares_nothing(at: int, outdat
     assert bool(told.loop_ends("L", "accepted", 2).findings()) is outdated
 
 
-def test_a_step_behind_the_next_refiner_makes_no_value_outdated() -> None:
+def test_a_default_does_not_count_before_the_step_that_declares_it_has_looked_at_the_draft() -> None:
     told = begun(PASSED, JUDGE, IMPROVE, TESTS, passed=True).judge(JUDGE, "L[1]/judge", 0.1)
-    assert told.loop_ends("L", "accepted", 1).findings() == []
+    assert [code for code, _ in told.loop_ends("L", "accepted", 1).findings()] == ["loop"]
+
+
+def test_a_step_behind_the_next_refiner_makes_no_value_outdated_that_it_wrote_about_this_draft() -> None:
+    told = begun(PASSED & (score >= 0.8), JUDGE, IMPROVE, TESTS).judge(JUDGE, "L[1]/judge", 0.1)
+    told.write(IMPROVE, "L[1]/improve", "b").free(TESTS, "L[1]/tests", passed=True).iteration("L", 2)
+    assert told.judge(JUDGE, "L[2]/judge", 0.9).loop_ends("L", "accepted", 2).findings() == []
+
+
+def test_a_value_about_the_draft_before_does_not_count_where_the_tests_stand_before_the_refiner() -> None:
+    told = begun(PASSED & (score >= 0.8), TESTS, IMPROVE, JUDGE).free(TESTS, "L[1]/tests", passed=True)
+    told.write(IMPROVE, "L[1]/improve", "b").judge(JUDGE, "L[1]/judge", 0.9)
+    right = told.iteration("L", 2).free(TESTS, "L[2]/tests", passed=True).loop_ends("L", "accepted", 2)
+    assert right.findings() == []
+    wrong = begun(PASSED & (score >= 0.8), TESTS, IMPROVE, JUDGE).free(TESTS, "L[1]/tests", passed=True)
+    wrong.write(IMPROVE, "L[1]/improve", "b").judge(JUDGE, "L[1]/judge", 0.9)
+    assert wrong.loop_ends("L", "accepted", 1).findings() == [("iteration", 11)]
+
+
+def test_free_steps_look_at_the_last_draft_before_the_loop_ends_where_its_condition_reads_the_state() -> None:
+    def last(until: Condition) -> Told:
+        told = begun(until, TESTS, IMPROVE, JUDGE)
+        for iteration, text in ((1, "b"), (2, "c")):
+            told = told if iteration == 1 else told.iteration("L", iteration)
+            told.free(TESTS, f"L[{iteration}]/tests", passed=False).write(IMPROVE, f"L[{iteration}]/improve", text)
+            told.judge(JUDGE, f"L[{iteration}]/judge", 0.5 + iteration / 10)
+        return told
+
+    reads, reads_not = PASSED & (score >= 0.7), score >= 0.8
+    closed = last(reads).closing("L").free(TESTS, "L[closing]/tests", passed=True)
+    assert closed.loop_ends("L", "accepted", 2).findings() == []
+    assert last(reads).loop_ends("L", "exhausted", 2).findings()[0][0] == "loop"
+    assert last(reads_not).loop_ends("L", "exhausted", 2).findings() == []
+    again = last(reads).closing("L").free(TESTS, "L[closing]/tests", passed=True)
+    again.ask(JUDGE, "L[closing]/judge")
+    assert again.findings() != []
 
 
 @pytest.mark.parametrize("tested", [True, False])

@@ -49,6 +49,12 @@ def asks_critics(condition: Condition, own: frozenset[str] = frozenset()) -> boo
     )
 
 
+@lru_cache(maxsize=256)
+def reads_state(condition: Condition) -> bool:
+    """Returns whether a condition looks at the run's state."""
+    return any(isinstance(term, State) for term in terms(condition))
+
+
 def check_values(condition: Condition, spec: StateSpec | None) -> None:
     """Raises ConditionError for a value that the plan's state has not, or that is not of the type compared with."""
     fields = {field.name: field for field in spec.fields} if spec is not None else {}

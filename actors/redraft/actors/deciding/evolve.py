@@ -19,6 +19,7 @@ from redraft.actors.deciding.candidates import (
     why_barred,
     with_judgement,
 )
+from redraft.actors.deciding.closing import nodes_to_close
 from redraft.actors.deciding.credit import record_pick
 from redraft.actors.deciding.declared import judgement_of
 from redraft.actors.deciding.judgement import join, join_panel
@@ -46,7 +47,7 @@ from redraft.actors.deciding.state import (
 )
 from redraft.actors.deciding.steering import expire, request_approval, steer
 from redraft.actors.plans.arms import resolve_arm
-from redraft.actors.plans.paths import closing_body, judges_itself, required_answers
+from redraft.actors.plans.paths import judges_itself, required_answers
 from redraft.events.messages.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
@@ -102,7 +103,9 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
         case StepRequested():
             return _apply_request(state, event)
         case DraftGenerated() | DraftCritiqued() | DraftRefined() | DraftPublished() | StateChanged():
-            return _apply_answer(state, event) if not event.state else _apply_changes(state, event)
+            if event.state or state.values or isinstance(event, StateChanged):
+                return _apply_changes(state, event)
+            return _apply_answer(state, event)
         case StepFailed():
             return _apply_failure(state, event)
         case LoopClosing():
@@ -174,7 +177,7 @@ def _apply_iteration(state: RunState, event: IterationStarted) -> RunState:
     top = frame_at(top, event.path)
     node = top.body[top.index]
     assert isinstance(node, Repeat)  # noqa: S101 - only a loop's event names a loop
-    loop = enter_loop(state, Frame(node.body, event.path, node, iteration=1, seen_drafts=state.drafts))
+    loop = enter_loop(state, Frame(node.body, event.path, node, iteration=1))
     if looks_for_oscillation(loop) and state.current:
         loop = with_made_draft(loop, state.current.ref, 0)
     top = replace(top, due="nothing", judged=() if top.node is None else top.judged)
@@ -220,9 +223,12 @@ def _request_in_parallel(top: Frame, node: Parallel, event: StepRequested) -> tu
 
 
 def _apply_changes(state: RunState, event: Changing) -> RunState:
-    """Returns the state after an answer that changes the values of the run's state, or a fork's own change of them."""
+    """Returns the state after an answer in a run that has values, or after a fork's own change of them."""
     state = with_changes(state, event)
-    return check_again(_apply_answer(state, event)) if event.path else state
+    if not event.path:
+        return state
+    state = _apply_answer(state, event)
+    return check_again(state) if event.state else state
 
 
 def _apply_answer(state: RunState, event: Changing) -> RunState:
@@ -389,7 +395,7 @@ def _fail_for_good(state: RunState, event: StepFailed, known: OpenStep) -> RunSt
 
 def _begin_closing(state: RunState, event: LoopClosing) -> RunState:
     top = state.frames[-1]
-    body = closing_body(top.node) if top.node else ()
+    body = nodes_to_close(state, top, top.node) if top.node else ()
     closing = (event.outcome, event.reason)
     left = top.exit and state.rules >= 3
     return with_top(state, replace(top, body=body, index=0, closing=closing, due="nothing", exit=left))

@@ -22,6 +22,7 @@ from redraft.actors.deciding.candidates import (
     why_nothing_leaves,
     why_withheld,
 )
+from redraft.actors.deciding.closing import nodes_to_close
 from redraft.actors.deciding.credit import credits_or_end
 from redraft.actors.deciding.facts import Facts, Verdict, says_of_draft_left, verdict
 from redraft.actors.deciding.judgement import Judgement
@@ -41,7 +42,7 @@ from redraft.actors.deciding.state import (
     waits_for_own_critics,
 )
 from redraft.actors.plans.arms import Choose, choose_actor, first_arm
-from redraft.actors.plans.paths import asks_people, closing_body, gates_of, judges_itself, required_answers
+from redraft.actors.plans.paths import asks_people, gates_of, judges_itself, required_answers
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import (
     ApprovalRequested,
@@ -230,16 +231,8 @@ def _after_body(state: RunState, top: Frame) -> DomainEvent:
 
 
 def _close_or_end_loop(state: RunState, top: Frame, loop: Repeat, now: datetime | None, why: Verdict) -> DomainEvent:
-    """Ends a loop that no draft has satisfied; a last draft without a judgement is judged first.
-
-    In a loop that does not judge its drafts, free steps look at the last one first, if none has since it was made.
-    """
-    if not judges_itself(loop):
-        unseen = state.drafts > top.seen_drafts
-    else:
-        unjudged = state.current is None or state.current.judgement is None
-        unseen = unjudged or waits_for_own_critics(state, top, loop)
-    if unseen and closing_body(loop):
+    """Ends a loop that no draft has satisfied, once all that has to look at its last draft has done so."""
+    if nodes_to_close(state, top, loop):
         return LoopClosing(top.path, why.outcome, why.reason)
     if now is not None and why == _LEFT:
         return _end_left_loop(state, top, loop, now)

@@ -54,7 +54,7 @@ def pass_step(state: RunState) -> RunState:
         while index < len(top.body) and is_critic(top.body[index]) and not is_gate(top.body[index]):
             index += 1
     due = top.due if top.node is None else "state"
-    return leave_review(with_top(state, replace(top, index=index, parallel=None, due=due, seen_drafts=state.drafts)))
+    return leave_review(with_top(state, replace(top, index=index, parallel=None, due=due)))
 
 
 def _failed(state: RunState, top: Frame) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from redraft.events.messages.domain_events import (
     DraftRefined,
     StateChanged,
 )
-from redraft.events.messages.plan import Plan, Repeat
+from redraft.events.messages.plan import Node, Plan, Repeat
 from redraft.events.messages.run_state import Values, size_fault
 
 Changing: TypeAlias = DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished | StateChanged
@@ -34,8 +34,11 @@ def first_values(plan: Plan, brief: Brief) -> Values:
 
 
 def with_changes(state: RunState, event: Changing) -> RunState:
-    """Returns the state with the values that an answer changed, by its step."""
+    """Returns the state with the values that an answer changed, by its step, and the draft that it is about."""
     writer = step_key(event.path)
+    state = replace(state, looked={**state.looked, writer: _version_of(state, event)})
+    if not event.state:
+        return state
     writers = {**state.writers, **dict.fromkeys(event.state, writer)}
     state = replace(state, values={**state.values, **event.state}, writers=writers)
     top = state.frames[-1] if state.frames else None
@@ -43,6 +46,14 @@ def with_changes(state: RunState, event: Changing) -> RunState:
         return state
     wrote = {**top.parallel.wrote, **dict.fromkeys(event.state, event.path)}
     return with_top(state, replace(top, parallel=replace(top.parallel, wrote=wrote)))
+
+
+def _version_of(state: RunState, event: Changing) -> int:
+    """Returns the version of the draft that an answer is about, or made; 0 for none."""
+    if not isinstance(event, StateChanged):
+        return event.draft.version
+    asked = state.open.get(event.path)
+    return asked.draft.version if asked is not None and asked.draft is not None else 0
 
 
 def check_again(state: RunState) -> RunState:
@@ -72,24 +83,41 @@ def why_refused(state: RunState, asked: OpenStep, path: str, changes: Values) ->
 def visible_values(state: RunState, top: Frame) -> Values:
     """Returns the values that the condition of a loop may see; outside of loops, all.
 
-    Left out are those that a step which is still to be asked about the current draft wrote last, or says that it
-    writes: they are about an earlier draft.
+    Left out are those that a step of its body wrote last, or says that it writes, as long as this step has not answered
+    about the current draft, or is still to be asked about it.
     """
     if not state.values or top.node is None:
         return state.values
+    current, coming = _current_version(state), dict(_writers_to_come(top))
     stale: set[str] = set()
-    for writer, declared in _writers_to_come(top):
-        stale.update(declared)
-        stale.update(name for name, by in state.writers.items() if by == writer)
+    for writer, declared in _writers_among(top, top.node.body):
+        if writer in coming or state.looked.get(writer) != current:
+            stale.update(declared)
+            stale.update(name for name, by in state.writers.items() if by == writer)
     return {name: value for name, value in state.values.items() if name not in stale} if stale else state.values
+
+
+def has_looked(state: RunState, top: Frame, node: Node) -> bool:
+    """Returns whether a free step, or one of several in parallel, has answered about the current draft."""
+    current = _current_version(state)
+    return any(state.looked.get(writer) == current for writer, _ in _writers_among(top, (node,)))
+
+
+def _current_version(state: RunState) -> int:
+    return state.current.ref.version if state.current is not None else 0
 
 
 def _writers_to_come(top: Frame) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yields the steps, with what they declare, that come before the next draft is made or the iteration ends."""
-    around = step_key(top.path)
     for node in top.body[top.index :]:
         if role_of(node) in _DRAFTING:
             return
-        yield from ((f"{around}/{path}", declared) for path, declared in writers_in(node))
+        yield from _writers_among(top, (node,))
         if isinstance(node, Repeat):
             return
+
+
+def _writers_among(top: Frame, nodes: Iterable[Node]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    around = step_key(top.path)
+    for node in nodes:
+        yield from ((f"{around}/{path}", declared) for path, declared in writers_in(node))

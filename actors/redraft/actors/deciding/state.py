@@ -115,8 +115,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     current draft by critics in a row; `due` is why the condition has to be checked, if it has to; `exit` says that a
     refiner has nothing more to change. `made` are the loop's drafts, `swings` the latest oscillations, `heat` their
     number, and `swung` what the last draft repeated or undid; all empty unless the loop looks for oscillation. `tracks`
-    are the scores of criteria that the condition looks back on. `seen_drafts` is how many drafts the run had when a
-    step without one of the four roles answered here last.
+    are the scores of criteria that the condition looks back on.
     """
 
     body: tuple[Node, ...]
@@ -143,7 +142,6 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     entry: Candidate | None = None
     inner: Candidate | None = None
     tracks: dict[str, Track] = {}
-    seen_drafts: int = 0
 
 
 class Approval(msgspec.Struct, frozen=True, gc=False):
@@ -196,7 +194,8 @@ class RunState(msgspec.Struct, frozen=True, gc=False):
     `inherited` is how many of the events a fork repeats from its parent. `rules` are those that it began under; `bars`
     are, from rules 2 on, the drafts that may not be published. `verdicts` are those that may be taken again: by the key
     of their request, their event's version and their critique. `values` are those of the run's state, `writers` the
-    steps, by their paths in the plan, that changed them last.
+    steps, by their paths in the plan, that changed them last; `looked` are the versions of the drafts about which the
+    steps that may change them answered last.
     """
 
     status: Status = "new"
@@ -233,6 +232,7 @@ class RunState(msgspec.Struct, frozen=True, gc=False):
     verdicts: dict[str, tuple[int, Critique]] = {}
     values: Values = {}
     writers: dict[str, str] = {}
+    looked: dict[str, int] = {}
 
 
 def prefix(frame: Frame) -> str:

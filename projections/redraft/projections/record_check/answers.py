@@ -227,6 +227,8 @@ def _take_counted_answer(
     if not walk.repeats(event):
         check_verdict(walk, event, data, asked.request)
     walk.state.take(event, data.path, None if walk.repeats(event) else asked.step.writes)
+    if not isinstance(data, StepFailed):
+        walk.state.note_look(data.path, asked.request.draft if isinstance(data, StateChanged) else data.draft)
     walk.take()
     walk.usage += data.usage
     if isinstance(data, StepFailed) and data.retry_at is not None:

@@ -17,7 +17,7 @@ from redraft.events.messages.domain_events import (
     RunEnded,
 )
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Approve, Repeat
+from redraft.events.messages.plan import Approve, Node, Repeat
 from redraft.projections.record_check.chain import Deviates
 from redraft.projections.record_check.drafts import (
     draft_of_failed_loop,
@@ -37,14 +37,13 @@ from redraft.projections.record_check.loop_conditions import (
     stands_against,
 )
 from redraft.projections.record_check.nodes import note_draft, walk_work
-from redraft.projections.record_check.outdated import current_values
+from redraft.projections.record_check.outdated import current_values, last_lookers
 from redraft.projections.record_check.people import walk_approval
 from redraft.projections.record_check.ratings import (
     Rated,
     Rating,
     Swings,
     asks_people,
-    closing_nodes,
     judges_itself,
     publishes,
 )
@@ -91,7 +90,7 @@ def _enter_loop(walk: Walk, outer: Frame, node: Repeat) -> Frame:
     place = f"{outer.place}/{node.name}" if outer.place else node.name
     rated = walk.current if walk.current and walk.current.rating else None
     swings = Swings() if node.on_oscillation != "ignore" else None
-    frame = Frame(node.body, path, place, node, iteration=1, swings=swings, seen_drafts=walk.drafts)
+    frame = Frame(node.body, path, place, node, iteration=1, swings=swings)
     if walk.rules < 2:
         frame.best = frame.last = rated
     else:
@@ -163,20 +162,21 @@ def _finish_body(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | N
 
 
 def _leave(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated | None]:
-    """Ends a loop that no draft has satisfied. A last draft that no critic judged is judged first; in a loop without
-    critics, free steps look at it first, unless one has.
-    """
-    assert frame.loop is not None  # noqa: S101 - only loops are left
-    rated = walk.current is not None and walk.current.rating is not None
-    seen = walk.drafts == frame.seen_drafts
-    if judges_itself(frame.loop):
-        seen = rated and not _is_others_word(walk, frame)
-    if seen or not closing_nodes(frame.loop):
+    """Ends a loop that no draft has satisfied, once its critics and free steps have looked at its last draft."""
+    if not _who_looks_last(walk, frame):
         return _end_left(walk, frame) if frame.exit and walk.rules >= 3 else _end(walk, frame, outcome)
     event = walk.peek()
     if not isinstance(event.data, LoopClosing) or (event.data.path, event.data.outcome) != (frame.path, outcome):
         raise Deviates("loop", event, f"{frame.path} should end here as {outcome}, once its last draft is judged")
     return _walk_closing(walk, frame, outcome)
+
+
+def _who_looks_last(walk: Walk, frame: Frame) -> tuple[Node, ...]:
+    """Returns the nodes of a loop that look at its last draft before it ends: none if all have."""
+    assert frame.loop is not None  # noqa: S101 - only loops are left
+    rated = walk.current is not None and walk.current.rating is not None
+    unrated = judges_itself(frame.loop) and (not rated or _is_others_word(walk, frame))
+    return last_lookers(walk, frame, frame.loop, critics=unrated)
 
 
 def _is_others_word(walk: Walk, frame: Frame) -> bool:
@@ -188,9 +188,9 @@ def _is_others_word(walk: Walk, frame: Frame) -> bool:
 
 def _walk_closing(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated | None]:
     assert frame.loop is not None  # noqa: S101 - only loops are left
-    walk.take()
     left = frame.exit and walk.rules >= 3
-    frame.body, frame.index, frame.closing = closing_nodes(frame.loop), 0, True
+    frame.body, frame.index, frame.closing = _who_looks_last(walk, frame), 0, True
+    walk.take()
     frame.due, frame.exit = "", False
     while frame.index < len(frame.body):
         walk_work(walk, frame)

@@ -82,7 +82,6 @@ def _pass_step(walk: Walk, frame: Frame, role: Role, *, changed: bool) -> None:
         frame.due = "state"
     frame.index += 1
     if role == "step":
-        frame.seen_drafts = walk.drafts
         frame.index = _index_without_gate(walk, frame)
 
 

@@ -1,34 +1,60 @@
-"""Finds which values of a run's state a loop's condition may look at: none that is about an earlier draft."""
+"""Finds which values of a run's state a loop's condition may look at: none that is about another draft."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from redraft.events.messages.plan import Repeat, Step, nodes_of
+from redraft.events.messages.plan import Node, Repeat, Step, nodes_of
 from redraft.events.messages.run_state import Values
-from redraft.projections.record_check.ratings import role_of
+from redraft.projections.record_check.loop_conditions import looks_at_state
+from redraft.projections.record_check.ratings import closing_nodes, is_critic, judges_itself, role_of
 from redraft.projections.record_check.walk import Frame, Walk
 
 
 def current_values(walk: Walk, frame: Frame) -> Values:
-    """Returns the state without the values that steps of a loop are still to write about the current draft."""
+    """Returns the state without the values that steps of a loop have not written, or confirmed, for this draft yet."""
     if frame.loop is None:
         return walk.state.values
-    coming = dict(_coming_steps(frame))
-    announced = {name for step in coming.values() for name in step.writes}
+    coming = {place for place, _ in _coming_steps(frame)}
+    missing = {
+        place: step.writes
+        for place, step in _steps_among(frame.loop.body, frame)
+        if place in coming or not _is_about_current(walk, place)
+    }
+    announced = {name for writes in missing.values() for name in writes}
     writers = walk.state.writers
     return {
         name: value
         for name, value in walk.state.values.items()
-        if name not in announced and writers.get(name) not in coming
+        if name not in announced and writers.get(name) not in missing
     }
 
 
+def last_lookers(walk: Walk, frame: Frame, loop: Repeat, *, critics: bool) -> tuple[Node, ...]:
+    """Returns the critics, if they are to, and the free steps of a loop that look at its last draft before it ends."""
+    steps = critics or not judges_itself(loop) or looks_at_state(walk.until(frame))
+    nodes = []
+    for node in closing_nodes(loop):
+        places = [place for place, _ in _steps_among((node,), frame)]
+        if critics if is_critic(node) else steps and not any(_is_about_current(walk, place) for place in places):
+            nodes.append(node)
+    return tuple(nodes)
+
+
+def _is_about_current(walk: Walk, place: str) -> bool:
+    return walk.state.about.get(place) == (walk.current.ref.version if walk.current else 0)
+
+
+def _steps_among(nodes: Iterable[Node], frame: Frame) -> Iterator[tuple[str, Step]]:
+    """Yields the steps of these nodes, at every depth, by their places in the plan."""
+    return ((place, each) for place, each in nodes_of(tuple(nodes), frame.place) if isinstance(each, Step))
+
+
 def _coming_steps(frame: Frame) -> Iterator[tuple[str, Step]]:
-    """Yields the steps of the body, by their places in the plan, that are yet to be asked about the current draft."""
+    """Yields the steps of the body that are yet to be asked about the current draft, as it is in this iteration."""
     for node in frame.body[frame.index :]:
         if role_of(node) in ("generator", "refiner"):
             return
-        yield from ((place, each) for place, each in nodes_of([node], frame.place) if isinstance(each, Step))
+        yield from _steps_among((node,), frame)
         if isinstance(node, Repeat):
             return

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from redraft.events.messages.content import Draft, DraftRef
 from redraft.events.messages.domain_events import DomainEvent, RunStarted, StateChanged
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Plan, StateField
@@ -52,12 +53,14 @@ def place_of(path: str) -> str:
 class StateFold:
     """The state of a run up to an event, and the place in the plan of the step that wrote each value last.
 
-    A value that no step wrote has no writer.
+    A value that no step wrote has no writer. `about` has the version of the draft that the last answer of each step is
+    about, or that it made; 0 for none.
     """
 
     def __init__(self, begun: Recorded, plan: Plan, *, inherits: bool) -> None:
         self.values: Values = {}
         self.writers: dict[str, str] = {}
+        self.about: dict[str, int] = {}
         self._plan = plan
         self._begun = None if inherits else begun
         self._first = changes_of(begun.data)
@@ -78,6 +81,10 @@ class StateFold:
                 raise Deviates("state", event, f"{path} may not change {others[0]}: the plan names what it writes")
             self._check(event, changed)
         self._merge(changed, place_of(path))
+
+    def note_look(self, path: str, draft: Draft | DraftRef | None) -> None:
+        """Notes the draft that an answer is about, or that it made."""
+        self.about[place_of(path)] = draft.version if draft else 0
 
     def take_persons(self, event: Recorded, data: StateChanged, inherited: int) -> None:
         """Takes the values a fork goes on with. Raises Deviates where it may not, or for nobody's."""

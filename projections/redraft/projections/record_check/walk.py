@@ -78,7 +78,7 @@ class Frame(msgspec.Struct):
     `judged`, the rated draft that it began with (`entry`), or the last result of an inner loop (`inner`). `place` is
     the loop's path in the plan. `due` says why the condition must be checked, if it must. `closing` and `review` mark
     critics of a last draft, and of an edit (the suffix of their names). `heard` are the ratings of a row of critics in
-    progress; `seen_drafts` is how many drafts there were when a free step of the body answered last.
+    progress.
     """
 
     body: tuple[Node, ...]
@@ -102,7 +102,6 @@ class Frame(msgspec.Struct):
     swings: Swings | None = None
     trails: dict[str, Trail] = {}
     heard: tuple[Rating, ...] = ()
-    seen_drafts: int = 0
 
     @property
     def prefix(self) -> str:

@@ -55,8 +55,8 @@ DECIDING = [
         "counter not reset",
         "actors.deciding.evolve",
         "_apply_iteration",
-        "Frame(node.body, event.path, node, iteration=1,",
-        "Frame(node.body, event.path, node, iteration=max(1, top.iteration + 1),",
+        "Frame(node.body, event.path, node, iteration=1)",
+        "Frame(node.body, event.path, node, iteration=max(1, top.iteration + 1))",
         0,
     ),
     Fault(

@@ -25,7 +25,15 @@ STATING = [
         "visible_values",
         "if name not in stale} if stale else state.values",
         "} if stale else state.values",
-        56,
+        125,
+    ),
+    Fault(
+        "value of tests that stand before the refiner",
+        "actors.deciding.run_values",
+        "visible_values",
+        "if writer in coming or state.looked.get(writer) != current:",
+        "if writer in coming:",
+        141,
     ),
     Fault(
         "state lost when a run is folded after a restart",
@@ -55,8 +63,8 @@ STATING = [
         "last draft that no free step has looked at",
         "actors.deciding.interpreter",
         "_close_or_end_loop",
-        "unseen = state.drafts > top.seen_drafts",
-        "unseen = False",
+        "if nodes_to_close(state, top, loop):",
+        "if judges_itself(loop) and nodes_to_close(state, top, loop):",
         15,
     ),
     Fault(
