@@ -24,7 +24,7 @@ from redraft.actors.values import shown
 from redraft.actors.workflow.actor import Actor
 from redraft.actors.workflow.declaring import criteria_of, with_declared
 from redraft.events.errors import ActorError, ConditionError, PlanError
-from redraft.events.messages.conditions import Compare, Condition, Points, StateValue
+from redraft.events.messages.conditions import Condition, Points, StateValue
 from redraft.events.messages.plan import (
     DEFAULT_RETRY,
     DEFAULT_ROLLBACK_MARGIN,
@@ -163,9 +163,7 @@ def _condition_of(given: Until) -> Condition:
         case StateValue():
             return given.condition
         case Actor():
-            if not given.condition:
-                raise PlanError(given.name, f"a {given.role} is no condition; decorate a function with @condition")
-            return Compare("criterion", ">=", 1.0, given.name)
+            return given.as_condition()
         case _:
             return given
 

@@ -133,7 +133,8 @@ def _set_steps(plan: Plan, of: str, name: str, value: str) -> tuple[Plan, set[st
     if not done:
         known_options = sorted({key for _, step in steps_in(plan.steps) for key in step.options})
         raise InputError(
-            f"no step has this; it is one of {', '.join((*LOOP_KEYS, 'on_failure', *known_options))}, or STEP.KEY"
+            f"no step has this; it is one of {', '.join((*LOOP_KEYS, 'on_failure', *known_options))}, STEP.KEY, or "
+            "state.NAME for a value of the state"
         )
     if of and len(done) > 1:
         raise InputError(f"which step is meant? Name one with its path: {', '.join(done)}")
