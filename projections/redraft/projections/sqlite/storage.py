@@ -239,7 +239,7 @@ def _upsert(table: Table, count: int) -> str:
 
 def _blocks(rows: Iterable[Iterable[Value]], width: int) -> Iterator[tuple[int, list[Value]]]:
     """Yields rows in blocks of a power of two, the last padded with NULL: few sizes mean few statements to prepare."""
-    values = [_NULL if value is None else value for value in chain.from_iterable(rows)]
+    values: list[Value] = [_NULL if value is None else value for value in chain.from_iterable(rows)]
     block_size = min(BLOCK, 1 << ((_MOST_PARAMETERS // width).bit_length() - 1)) * width
     for start in range(0, len(values), block_size):
         block = values[start : start + block_size]

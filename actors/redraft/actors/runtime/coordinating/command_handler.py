@@ -205,7 +205,7 @@ class CommandHandler:
 
     async def _decide_one(self, each: Incoming, now: datetime) -> Decided:
         try:
-            if isinstance(each.message, QuarantineRun):
+            if type(each.message) is QuarantineRun:
                 return await self._aside.quarantine(each, each.message, now)
             return await self._decide_on_state(each, now)
         except Exception as error:
@@ -236,12 +236,12 @@ class CommandHandler:
         may take the verdict of another run again, once these are read.
         """
         run, message = each.message.run, each.message
-        plan = message.plan if isinstance(message, StartRun) else aggregate.state.plan
+        plan = message.plan if type(message) is StartRun else aggregate.state.plan
         others = NOTHING
         if plan.daily is not None and self._spent is not None:
             others = await self._spent(plan.name, aggregate.state.started or now, run)
-        if isinstance(message, Refined) or (
-            isinstance(message, Critiqued) and (message.critique.issues or message.critique.criteria)
+        if type(message) is Refined or (
+            type(message) is Critiqued and (message.critique.issues or message.critique.criteria)
         ):
             each = await self._prove(each, aggregate)
         deferred = Deferred(run, self._known, self._earlier)
@@ -291,7 +291,7 @@ class CommandHandler:
 
     async def _why_not_erased(self, message: Message, aggregate: Aggregate) -> str:
         """Returns why the erasure of a run cannot be recorded: its texts can still be read; empty for all else."""
-        if not isinstance(message, EraseRun) or not aggregate.state.version:
+        if type(message) is not EraseRun or not aggregate.state.version:
             return ""
         if not aggregate.encrypted:
             return f"run {message.run} is not erased: it was recorded in the clear, and its texts can be read"

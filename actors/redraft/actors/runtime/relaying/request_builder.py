@@ -138,6 +138,8 @@ class RequestBuilder:
             return
         self.size += self._state.add(data)
         match data:
+            case StepRequested():
+                self._issues.add_request(data)
             case DraftCritiqued():
                 self._critiques[event.version] = data.critique
                 self._judged[event.version] = data.draft.version, data.path
@@ -163,8 +165,6 @@ class RequestBuilder:
                 self.facts = RunFacts(data.plan.name, data.tags, may_leave_steps(data.plan.steps))
                 self._add_size(data.brief.text)
                 self.size += NODE * len(self._steps)
-            case StepRequested():
-                self._issues.add_request(data)
             case DraftGenerated():
                 self._add_draft(data.draft)
                 self._issues.add_generated(data)
