@@ -25,7 +25,6 @@ from redraft.events.messages.domain_events import (
     DraftGenerated,
     DraftPublished,
     DraftRefined,
-    IterationStarted,
     Outcome,
     Parent,
     RunEnded,
@@ -33,7 +32,6 @@ from redraft.events.messages.domain_events import (
     RunStarted,
     StateChanged,
     StepFailed,
-    StepRequested,
     VerdictLate,
 )
 from redraft.events.messages.envelope import Entry, Recorded, Unreadable
@@ -118,6 +116,8 @@ _Answer: TypeAlias = (
     DraftGenerated | DraftRefined | DraftCritiqued | DraftPublished | StateChanged | StepFailed | VerdictLate
 )
 _ANSWERS: Final = frozenset(get_args(_Answer))
+_GATHERED: Final = _ANSWERS | {DraftEdited}
+"""The events that a result tells of, beside its end."""
 
 
 def result_of(events: Sequence[Recorded]) -> Result | None:
@@ -138,16 +138,16 @@ def _gather(run: str, ended: RunEnded, happened: Sequence[DomainEvent]) -> Resul
     publications: list[Publication] = []
     usage = Usage()
     for each in happened:
+        if type(each) not in _GATHERED:
+            continue
         match each:
-            case StepRequested() | IterationStarted():  # the most frequent
-                continue
-            case DraftGenerated() | DraftEdited():
-                texts[each.draft.ref] = each.draft.text
+            case DraftCritiqued():
+                critiques.append(CritiqueMade(each.path, each.draft, each.critique))
             case DraftRefined():
                 texts[each.draft.ref] = each.draft.text
                 attempts.append(_attempt(each, texts.get(each.before, "")))
-            case DraftCritiqued():
-                critiques.append(CritiqueMade(each.path, each.draft, each.critique))
+            case DraftGenerated() | DraftEdited():
+                texts[each.draft.ref] = each.draft.text
             case DraftPublished():
                 publications.append(Publication(each.path, each.draft, each.receipt.location))
             case _:

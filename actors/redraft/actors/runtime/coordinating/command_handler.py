@@ -220,7 +220,10 @@ class CommandHandler:
         aggregate = self._aggregates.known(run) or await self._load_aggregate(each)
         if aggregate.hash == each.refused_on:
             return discard(each, f"the log cannot record it: an event with the id {each.origin.id}.… is there already")
-        if refused := self._refusal(each, aggregate) or await self._why_not_erased(each.message, aggregate):
+        refused = self._refusal(each, aggregate)
+        if type(each.message) is EraseRun:
+            refused = await self._why_not_erased(run, aggregate)
+        if refused:
             return Decided(each, aggregate, aggregate.hash, refused=refused, barred=True)
         aggregate, decision = await self._decide_on_latest(each, aggregate, now)
         if decision.events:
@@ -289,14 +292,14 @@ class CommandHandler:
             return ""
         return f"it answers {shown(cause)}, and {message.path} was asked for by {shown(request)}: the log was set back"
 
-    async def _why_not_erased(self, message: Message, aggregate: Aggregate) -> str:
-        """Returns why the erasure of a run cannot be recorded: its texts can still be read; empty for all else."""
-        if type(message) is not EraseRun or not aggregate.state.version:
+    async def _why_not_erased(self, run: str, aggregate: Aggregate) -> str:
+        """Returns why the erasure of a run cannot be recorded: its texts can still be read; empty if they cannot."""
+        if not aggregate.state.version:
             return ""
         if not aggregate.encrypted:
-            return f"run {message.run} is not erased: it was recorded in the clear, and its texts can be read"
-        if await self.log.has_key(message.run):
-            return f"run {message.run} is not erased: its key is there; `redraft erase` deletes it, and then says so"
+            return f"run {run} is not erased: it was recorded in the clear, and its texts can be read"
+        if await self.log.has_key(run):
+            return f"run {run} is not erased: its key is there; `redraft erase` deletes it, and then says so"
         return ""
 
     async def _encode_append(self, each: Incoming, aggregate: Aggregate, decision: Decision, now: datetime) -> Decided:
