@@ -585,3 +585,21 @@ def test_a_condition_of_ones_own_is_no_critic(until: str):
         check_ready(workflow.plan)
     alone = Workflow("own").start_with(write).repeat_until("not good", max_iterations=2, body=[improve, good])
     check_ready(alone.plan)
+
+
+async def test_a_condition_of_ones_own_stands_beside_others_in_python_and_has_to_be_in_the_body():
+    @condition
+    def long_enough(facts):
+        return len(facts.draft.text) > 6
+
+    for until in (long_enough & (score >= 0.6), (score >= 0.6) & long_enough, ~(~long_enough | (score < 0.6))):
+        workflow = Workflow("beside").start_with(write)
+        workflow = workflow.repeat_until(until, max_iterations=5, body=[judge, long_enough, improve])
+        result = await end_of(workflow)
+        assert (result.outcome, result.text) == ("accepted", "draft!!")
+    workflow = Workflow("without").start_with(write)
+    workflow = workflow.repeat_until(long_enough & (score >= 0.6), max_iterations=5, body=[judge, improve])
+    with pytest.raises(PlanError, match="a condition of your own has to stand in the loop's body"):
+        check_ready(workflow.plan)
+    with pytest.raises(ActorError, match="judge: a critic is no condition; decorate a function with @condition"):
+        judge & (score >= 0.6)

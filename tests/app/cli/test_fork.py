@@ -115,6 +115,15 @@ def test_the_same_key_is_the_same_fork(folder: Path):
     said = call("fork", parent, "--at", "5", "--key", "k", "-w", "loud.py:loud", "-q")
     assert (said.code, said.out) == (2, "")
     assert "key 'k' was used for another parent" in one_line(said)
+    said = call("fork", parent, "--at", "4", "--key", "k", "--set", "max_iterations=7", "-w", "loud.py:loud", "-q")
+    assert one_line(said) == f"key 'k' was used for another setting: run {first['run']}; give another key"
+    said = call("fork", parent, "--at", "4", "--key", "k", "--set", "state.tone=calm", "-w", "loud.py:loud", "-q")
+    assert "key 'k' was used for another change of the state" in one_line(said)
+
+
+def test_a_value_of_the_state_is_set_by_its_name(folder: Path):
+    said = call("fork", "last", "--at", "4", "--set", "state=calm", "-w", "loud.py:loud", "-q")
+    assert (said.code, "or state.NAME for a value of the state" in one_line(said)) == (2, True)
 
 
 @pytest.mark.parametrize(

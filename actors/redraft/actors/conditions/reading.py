@@ -220,6 +220,7 @@ def check_name_declared(name: str, critics: Sequence[Step], instead: str = "", o
     remedy = suggest(name, there, f"there are {', '.join(of_drafts)}")
     if not known and not _all_measures(critics) and "did you mean" not in remedy:
         remedy = "declare criteria with @critic(criteria={…}), or beside the critic in the plan; measures as well"
+        remedy += "; a condition of your own has to stand in the loop's body" if others else ""
     what = "criterion or measure" if others else "criterion"
     raise ConditionError(f"{name} is no {what} that a critic here declares; {remedy}")
 

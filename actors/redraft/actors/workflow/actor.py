@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, cast,
 from redraft.actors.plans.check_nodes import check_history, check_scale
 from redraft.actors.values import VERSION_FORM, is_version, shown
 from redraft.events.errors import ActorError, PlanError, suggest
+from redraft.events.messages.conditions import Compare, Condition, HasCondition, StateValue
 from redraft.events.messages.plan import Criterion, Option, Role
 from redraft.events.messages.run_state import is_value_name
 from redraft.events.messages.scales import Scale
@@ -103,6 +104,21 @@ class Actor(Generic[R_co]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own result
         """Calls the function itself, as if it were not decorated."""
         return self.function(*args, **kwargs)
+
+    def as_condition(self) -> Condition:
+        """Returns the condition that this one, in the loop's body, holds; raises ActorError for any other actor."""
+        if not self.condition:
+            raise ActorError(f"{self.name}: a {self.role} is no condition; decorate a function with @condition")
+        return Compare("criterion", ">=", 1.0, self.name)
+
+    def __and__(self, other: Condition | StateValue | HasCondition) -> Condition:
+        return self.as_condition() & other
+
+    def __or__(self, other: Condition | StateValue | HasCondition) -> Condition:
+        return self.as_condition() | other
+
+    def __invert__(self) -> Condition:
+        return ~self.as_condition()
 
 
 Generator: TypeAlias = Actor[Literal["generator"]]

@@ -41,7 +41,16 @@ from redraft.actors.workflow.free_steps import step
 from redraft.actors.workflow.state_types import state_spec
 from redraft.events.errors import PlanError
 from redraft.events.messages.conditions import Points
-from redraft.events.messages.plan import DEFAULT_ROLLBACK_MARGIN, Budget, Keep, OnFailure, OnOscillation, Plan, Step
+from redraft.events.messages.plan import (
+    DEFAULT_ROLLBACK_MARGIN,
+    Budget,
+    Ending,
+    Keep,
+    OnFailure,
+    OnOscillation,
+    Plan,
+    Step,
+)
 from redraft.events.messages.run_state import Value
 
 __all__ = ["Member", "StepSpec", "Workflow", "approve", "parallel", "repeat", "step"]
@@ -136,6 +145,9 @@ class Workflow:
         rollback_margin: float | Points | str = DEFAULT_ROLLBACK_MARGIN,
         on_oscillation: OnOscillation = "ignore",
         rollback_of: str = "",
+        on_exhausted: Ending = "publish",
+        on_plateau: Ending = "publish",
+        ask: Member | None = None,
     ) -> Workflow:
         """Returns the workflow with a loop at its end; see `repeat`. Raises PlanError, ConditionError, ActorError."""
         loop = repeat(
@@ -147,6 +159,9 @@ class Workflow:
             rollback_margin=rollback_margin,
             on_oscillation=on_oscillation,
             rollback_of=rollback_of,
+            on_exhausted=on_exhausted,
+            on_plateau=on_plateau,
+            ask=ask,
         )
         return self.then(loop)
 

@@ -197,16 +197,29 @@ def _iteration(path: str) -> int:
 
 
 def refuse_other(start: StartRun, recorded: Sequence[Recorded]) -> None:
-    """Raises InputError when the run of this key is recorded, and has another brief, workflow or parent."""
+    """Raises InputError when the run of this key is recorded, and has another brief, workflow or parent.
+
+    A fork also has to have the same settings and changes of the state.
+    """
     for begun in [each.data for each in recorded if isinstance(each.data, RunStarted)]:
+        is_fork = start.parent is not None
         found = {
             "brief": begun.brief.text != start.brief.text,
             "state": begun.brief.state != start.brief.state,
             f"workflow, {begun.plan.name}": begun.plan.name != start.plan.name,
             "parent": begun.parent != start.parent,
+            "change of the state": is_fork and _changes_of_fork(recorded, start.parent) != start.state,
+            "setting": is_fork and unpin_versions(begun.plan) != unpin_versions(start.plan),
         }
         if other := next((what for what, differs in found.items() if differs), ""):
             raise InputError(f"key {start.key!r} was used for another {other}: run {start.run}; give another key")
+
+
+def _changes_of_fork(recorded: Sequence[Recorded], parent: Parent | None) -> Values:
+    """Returns the values with which a fork went on, right after the events that it repeats."""
+    first = parent.version + 1 if parent else 0
+    changes = (each.data for each in recorded if each.version == first)
+    return next((each.state for each in changes if isinstance(each, StateChanged) and not each.path), {})
 
 
 class Change(msgspec.Struct, frozen=True):

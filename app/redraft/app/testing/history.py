@@ -18,6 +18,7 @@ import msgspec
 from redraft.actors.plans.paths import steps_in
 from redraft.app.testing.broker import PARTITIONS, SimBroker
 from redraft.app.testing.check import faults_of
+from redraft.app.testing.endings import ending_plan
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
 from redraft.app.testing.lateness import late_plan
 from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
@@ -26,7 +27,7 @@ from redraft.app.testing.places import held_plan
 from redraft.app.testing.reusing import reusing_plans
 from redraft.app.testing.stateful import stateful_brief, stateful_plan
 from redraft.app.testing.storage import SILENT, SimDatabase
-from redraft.app.testing.workload import Cast, Script, random_plan
+from redraft.app.testing.workload import Cast, Script, random_for, random_plan
 from redraft.events.bus.port import partition_queue
 from redraft.events.messages.content import Brief
 from redraft.events.messages.envelope import Recorded
@@ -115,15 +116,6 @@ def history(seed: int, setting: Setting = Setting()) -> History:  # noqa: B008 -
             loop.dispose()
 
 
-def _random_for(seed: int, trait: str, share: float) -> Random | None:
-    """Returns the randomness with which a trait is drawn for a history; None if the history does not have it.
-
-    `share` of all seeds have it. The trait's text is part of the randomness, so that no trait changes another.
-    """
-    random = Random(f"{seed} {trait}")
-    return random if random.random() < share else None
-
-
 class _Deployment:
     """The processes of one history."""
 
@@ -140,7 +132,7 @@ class _Deployment:
         self._outside = copy_context()
         self._parts: dict[Process, Any] = {}
         self._cast = setting.cast(Random(f"{seed} script"), self._faults, lambda each: here.strike(each))
-        places = _random_for(seed, "places 72", 0.15)
+        places = random_for(seed, "places 72", 0.15)
         if places is not None and isinstance(self._cast, Script):
             self._cast.places = places
         self._wrong: list[str] = []
@@ -150,9 +142,9 @@ class _Deployment:
         drawn = setting.plans or tuple(self._draw_plans(seed, count))
         if places and not setting.plans:
             drawn = tuple(held_plan(places, each) for each in drawn)
-        late = None if setting.plans else _random_for(seed, "late 68", 0.15)
+        late = None if setting.plans else random_for(seed, "late 68", 0.15)
         self._plans = drawn if late is None else tuple(late_plan(late, each) for each in drawn)
-        again = None if setting.plans else _random_for(seed, "reuse", 0.15)
+        again = None if setting.plans else random_for(seed, "reuse", 0.15)
         if again is not None:
             self._plans = reusing_plans(again, self._plans)
         if again is not None and isinstance(self._cast, Script):
@@ -160,9 +152,12 @@ class _Deployment:
         self._briefs = setting.briefs or tuple(
             f"brief k{number if again is None else 0}" for number in range(len(self._plans))
         )
-        values = None if setting.plans else _random_for(seed, "state 161495", 0.25)
+        values = None if setting.plans else random_for(seed, "state 161495", 0.25)
         if values is not None and isinstance(self._cast, Script):
             self._give_state(values, self._cast)
+        endings = None if setting.plans else random_for(seed, "endings", 0.25)
+        if endings is not None:
+            self._plans = tuple(ending_plan(endings, each) for each in self._plans)
         self._world.recalls = any(step.reuse == "always" for plan in self._plans for _, step in steps_in(plan.steps))
         self._coordinators = self._random.choice((1, 2, 2, 3, 4))
         self._world.servers = Random(f"{seed} servers").choice((0, 0, 0, 0, 0, 0, 1, 2))
@@ -175,9 +170,9 @@ class _Deployment:
         cast.values = self._world.values = values
 
     def _draw_plans(self, seed: int, count: int) -> Iterator[Plan]:
-        measures = _random_for(seed, "measures 676", 0.2)
+        measures = random_for(seed, "measures 676", 0.2)
         for _ in range(count):
-            yield random_plan(self._random, _random_for(seed, "criteria 23560", 0.3), measures)
+            yield random_plan(self._random, random_for(seed, "criteria 23560", 0.3), measures)
 
     def run(self) -> History:
         """Runs until every run has ended, and for a while after."""

@@ -13,7 +13,7 @@ and on the command line) is read and written by `redraft.actors.conditions.text`
 
 from __future__ import annotations
 
-from typing import Final, Literal, NoReturn, TypeAlias, cast
+from typing import Final, Literal, NoReturn, Protocol, TypeAlias, cast, runtime_checkable
 
 import msgspec
 
@@ -38,10 +38,10 @@ CONFIDENCE: Final = "confidence"
 class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
     """The base of every condition: combines it with others."""
 
-    def __or__(self, other: Condition | StateValue) -> AnyOf:
+    def __or__(self, other: Condition | StateValue | HasCondition) -> AnyOf:
         return AnyOf((*_parts(self, AnyOf), *_parts(_require_condition(other, "|"), AnyOf)))
 
-    def __and__(self, other: Condition | StateValue) -> AllOf:
+    def __and__(self, other: Condition | StateValue | HasCondition) -> AllOf:
         return AllOf((*_parts(self, AllOf), *_parts(_require_condition(other, "&"), AllOf)))
 
     def __ror__(self, other: object) -> NoReturn:
@@ -138,10 +138,21 @@ class Not(Term, frozen=True, tag="not"):
 Condition: TypeAlias = Compare | Approved | Plateau | Oscillating | Exit | State | AnyOf | AllOf | Not
 
 
+@runtime_checkable
+class HasCondition(Protocol):
+    """Something that stands for a condition, such as a function of the user's own."""
+
+    def as_condition(self) -> Condition:
+        """Returns the condition; raises RedraftError where it stands for none."""
+        ...
+
+
 def _require_condition(other: object, sign: str) -> Condition:
     """Returns the condition beside `|` or `&`; raises ConditionError for a value that is none."""
     if isinstance(other, StateValue):
         return other.condition
+    if isinstance(other, HasCondition):
+        return other.as_condition()
     if not isinstance(other, Term):
         raise _refusal(other, sign)
     return _condition(other)
@@ -283,10 +294,10 @@ class StateValue:
         """The condition that the value is true."""
         return State(self._name)
 
-    def __or__(self, other: Condition | StateValue) -> AnyOf:
+    def __or__(self, other: Condition | StateValue | HasCondition) -> AnyOf:
         return self.condition | other
 
-    def __and__(self, other: Condition | StateValue) -> AllOf:
+    def __and__(self, other: Condition | StateValue | HasCondition) -> AllOf:
         return self.condition & other
 
     def __invert__(self) -> Not:
