@@ -161,7 +161,7 @@ class RequestBuilder:
                 self._brief, self._rules = data.brief, data.rules
                 nodes = list(nodes_of(data.plan.steps))
                 self._steps = {path: node for path, node in nodes if isinstance(node, Step)}
-                self._panels = {path: node for path, node in nodes if isinstance(node, Parallel)}
+                self._panels = {path: node for path, node in nodes if type(node) is Parallel}
                 self.facts = RunFacts(data.plan.name, data.tags, may_leave_steps(data.plan.steps))
                 self._add_size(data.brief.text)
                 self.size += NODE * len(self._steps)
