@@ -376,7 +376,7 @@ def _nodes_to_come(state: RunState) -> tuple[Node, ...]:
 
 def _asks_people(node: Node) -> bool:
     """Returns whether people decide in this node, at any depth; a question at a loop's end may not be asked at all."""
-    return any(isinstance(each, Approve) for _, each in nodes_of((node,))) and not is_question(node)
+    return any(type(each) is Approve for _, each in nodes_of((node,))) and not is_question(node)
 
 
 def _is_held_back(state: RunState) -> bool:

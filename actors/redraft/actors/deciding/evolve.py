@@ -97,15 +97,15 @@ def fold(events: Iterable[DomainEvent], state: RunState = RunState()) -> RunStat
 def evolve(state: RunState, event: DomainEvent) -> RunState:
     """Returns the state after this event."""
     state = replace(state, version=state.version + 1)
-    match event:
-        case RunStarted():
-            return _apply_start(state, event)
-        case IterationStarted():
-            return _apply_iteration(state, event)
+    match event:  # the most frequent first: a class of msgspec's takes ten times as long to say no as to say yes
         case StepRequested():
             return _apply_request(state, event)
-        case DraftGenerated() | DraftCritiqued() | DraftRefined() | DraftPublished() | StateChanged():
+        case IterationStarted():
+            return _apply_iteration(state, event)
+        case DraftCritiqued() | DraftRefined() | DraftGenerated() | DraftPublished() | StateChanged():
             return _apply_changes(state, event) if may_change(state, event) else _apply_answer(state, event)
+        case RunStarted():
+            return _apply_start(state, event)
         case StepFailed():
             return _apply_failure(state, event)
         case LoopClosing():
@@ -192,10 +192,10 @@ def _apply_request(state: RunState, event: StepRequested) -> RunState:
     if not top.parallel:
         top = frame_at(top, event.path)
     node = top.parallel.node if top.parallel else top.body[top.index]
-    if isinstance(node, Parallel):
-        step, top = _request_in_parallel(top, node, event)
-    elif isinstance(node, Step):
+    if isinstance(node, Step):
         step, top = node, replace(top, due="nothing")
+    elif isinstance(node, Parallel):
+        step, top = _request_in_parallel(top, node, event)
     else:
         return state
     opened = OpenStep(step if event.choice is None else resolve_arm(step, event.choice, event.actor), event)
@@ -233,10 +233,10 @@ def _apply_changes(state: RunState, event: Changing) -> RunState:
 
 def _apply_answer(state: RunState, event: Changing) -> RunState:
     match event:
-        case DraftGenerated() | DraftRefined():
-            return _apply_draft(state, event)
         case DraftCritiqued():
             return _apply_critique(state, event)
+        case DraftRefined() | DraftGenerated():
+            return _apply_draft(state, event)
         case DraftPublished():
             return _answer_step(add_usage(state, event), event.path)
         case StateChanged():

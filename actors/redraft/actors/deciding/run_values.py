@@ -35,7 +35,7 @@ def first_values(plan: Plan, brief: Brief) -> Values:
 
 def may_change(state: RunState, event: Changing) -> bool:
     """Returns whether an answer has to do with the run's values: it changes some, or confirms them as they are."""
-    if event.state or state.values or isinstance(event, StateChanged):
+    if event.state or state.values or type(event) is StateChanged:
         return True
     asked = state.open.get(event.path)
     return asked is not None and bool(asked.step.writes)

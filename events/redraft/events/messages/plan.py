@@ -216,15 +216,15 @@ def nodes_of(nodes: Iterable[Node], parent: str = "") -> Iterator[tuple[str, Nod
     for node in nodes:
         path = f"{parent}/{node.name}" if parent else node.name
         yield path, node
-        if isinstance(node, Repeat):
+        if type(node) is Repeat:
             yield from nodes_of(node.body, path)
-        elif isinstance(node, Parallel):
+        elif type(node) is Parallel:
             yield from nodes_of(members(node), path)
 
 
 def may_leave_steps(nodes: Iterable[Node]) -> bool:
     """Returns whether one of these nodes may go on without the answers of some steps that were requested."""
-    panels = [node for _, node in nodes_of(nodes) if isinstance(node, Parallel)]
+    panels = [node for _, node in nodes_of(nodes) if type(node) is Parallel]
     return any(node.deadline is not None or node.wait not in ("all", len(node.steps)) for node in panels)
 
 

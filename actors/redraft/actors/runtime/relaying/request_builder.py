@@ -131,6 +131,8 @@ class RequestBuilder:
             return
         self.size += self._state.add(data)
         match data:
+            case StepRequested():
+                self._issues.add_request(data)
             case DraftCritiqued():
                 self._critiques[event.version] = data.critique
                 self._judged[event.version] = data.draft.version, data.path
@@ -152,12 +154,10 @@ class RequestBuilder:
                 self._brief, self._rules = data.brief, data.rules
                 nodes = list(nodes_of(data.plan.steps))
                 self._steps = {path: node for path, node in nodes if isinstance(node, Step)}
-                self._panels = {path: node for path, node in nodes if isinstance(node, Parallel)}
+                self._panels = {path: node for path, node in nodes if type(node) is Parallel}
                 self.facts = RunFacts(data.plan.name, data.tags, may_leave_steps(data.plan.steps))
                 self._add_size(data.brief.text)
                 self.size += NODE * len(self._steps)
-            case StepRequested():
-                self._issues.add_request(data)
             case DraftGenerated():
                 self._add_draft(data.draft)
                 self._issues.add_generated(data)
