@@ -60,6 +60,7 @@ from redraft.events.messages.domain_events import (
     DraftPublished,
     DraftRefined,
     IterationStarted,
+    LessonStruck,
     LoopClosing,
     LoopEnded,
     PanelClosed,
@@ -129,6 +130,8 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
             return replace(state, status="ended", open={}, frames=(), approval=None, late={})
         case RunErased():
             return replace(state, erased=True)
+        case LessonStruck(lesson=lesson, withdrawn=back):
+            return replace(state, struck=state.struck - {lesson} if back else state.struck | {lesson})
         case RunQuarantined():
             return _set_aside(state)
         case ApprovalRequested():

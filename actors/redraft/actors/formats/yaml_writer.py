@@ -26,7 +26,8 @@ VERBS: Final[dict[str, Role]] = {
 """The role of each verb, which is the first word of its steps."""
 
 KEYS: Final[dict[str, tuple[str, ...]]] = {
-    "plan": ("name", "state", "state_types", "steps", "on_failure", "budget", "daily_budget"),
+    "plan": ("name", "state", "state_types", "steps", "on_failure", "budget", "daily_budget", "lessons"),
+    "lessons": ("workflow", "limit"),
     "budget": ("tokens", "cost", "calls", "seconds"),
     "step": (
         "actor",
@@ -121,6 +122,8 @@ def _plain(key: str, value: object) -> object:
             return _settings("retry", value)
         case Budget():
             return _settings("budget", value)
+        case LessonsSpec():
+            return _settings("lessons", value)
         case Arm():
             return _arm(value)
         case Step() if key == "judge":
