@@ -96,8 +96,8 @@ def handle(
     There are none if it is late, foreign or a duplicate. `limit` is the largest draft, in bytes, that is accepted.
     `others` is the usage of the workflow's other runs that began on the same day, needed only for a plan with a daily
     budget. `choose` chooses the actor of a step that has several. `recall` has the verdicts of other runs, for a critic
-    that takes these again. A request that a worker asks about is given up once it is older than `queue_limit`, if any. A
-    run that begins is given these `lessons`.
+    that takes these again. A request that a worker asks about is given up once it is older than `queue_limit`, if any.
+    A run that begins is given these `lessons`.
     """
     memory = Memory(message.run, recall)
     first = _first_event(state, message, now, limit, others, queue_limit, lessons)
@@ -160,9 +160,8 @@ def _strike(state: RunState, message: StrikeLesson) -> LessonStruck | None:
     """Returns the event of a lesson that is struck out, or given again; None where that is so already."""
     if state.status != "ended" or state.erased or (message.lesson in state.struck) != message.withdrawn:
         return None
-    return LessonStruck(
-        message.lesson, message.workflow, message.by, message.reason, message.withdrawn, message.key
-    )
+    said = message.by, message.reason, message.withdrawn, message.key
+    return LessonStruck(message.lesson, state.plan.name, *said)
 
 
 def _outcome(state: RunState, message: OutcomeMessage, now: datetime, limit: int) -> DomainEvent | None:

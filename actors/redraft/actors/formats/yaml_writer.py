@@ -10,7 +10,19 @@ import yaml
 from redraft.actors.conditions.printing import print_condition, print_points
 from redraft.actors.plans.arms import NAMES
 from redraft.events.messages.conditions import Condition
-from redraft.events.messages.plan import Approve, Arm, Budget, Criterion, Parallel, Plan, Repeat, Retry, Role, Step
+from redraft.events.messages.plan import (
+    Approve,
+    Arm,
+    Budget,
+    Criterion,
+    LessonsSpec,
+    Parallel,
+    Plan,
+    Repeat,
+    Retry,
+    Role,
+    Step,
+)
 
 CONDITION: Final = "condition"
 """The verb of a condition of one's own, which is a critic that says only whether it holds."""

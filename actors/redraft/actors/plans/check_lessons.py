@@ -17,7 +17,9 @@ def lessons_spec(given: LessonsSpec | Mapping[str, str | int] | bool | None) -> 
         settings = dict(given) if isinstance(given, Mapping) else {}
         for name in settings:
             if name not in LessonsSpec.__struct_fields__:
-                raise PlanError("", f"lessons: {shown(name)} is no setting; {suggest(str(name), ('workflow', 'limit'))}")
+                raise PlanError(
+                    "", f"lessons: {shown(name)} is no setting; {suggest(str(name), ('workflow', 'limit'))}"
+                )
         spec: LessonsSpec | None = LessonsSpec(**settings)  # type: ignore[arg-type]  # checked below
     else:
         spec = None if given is False else given

@@ -102,8 +102,9 @@ class Context:
     compares the one that it judges. `timeout` is in seconds. `idempotency_key` names the work, and is the same at every
     attempt: give it to any service that must apply the work's effect once. `scale` and `criteria` are those on which
     the plan has a critic judge, `measures` the names of what it counts; with `only_issues` it has a refiner change
-    nothing but what the critique's issues quote. `state` is the run's state when the work was requested, `lessons`
-    are those of earlier runs that a generator or refiner is given. `spent` and `used` report the usage of the work, whether it then succeeds or fails.
+    nothing but what the critique's issues quote. `state` is the run's state when the work was requested. `lessons` are
+    those of earlier runs that a generator or refiner is given. `spent` and `used` report the usage of the work, whether
+    it then succeeds or fails.
     """
 
     run: str

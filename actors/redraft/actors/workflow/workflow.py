@@ -42,7 +42,16 @@ from redraft.actors.workflow.free_steps import step
 from redraft.actors.workflow.state_types import state_spec
 from redraft.events.errors import PlanError
 from redraft.events.messages.conditions import Points
-from redraft.events.messages.plan import DEFAULT_ROLLBACK_MARGIN, Budget, Keep, LessonsSpec, OnFailure, OnOscillation, Plan, Step
+from redraft.events.messages.plan import (
+    DEFAULT_ROLLBACK_MARGIN,
+    Budget,
+    Keep,
+    LessonsSpec,
+    OnFailure,
+    OnOscillation,
+    Plan,
+    Step,
+)
 from redraft.events.messages.run_state import Value
 
 __all__ = ["Member", "StepSpec", "Workflow", "approve", "parallel", "repeat", "step"]
@@ -65,7 +74,8 @@ class Workflow:
         `state` says which values the state of its runs has: a pydantic model, a msgspec struct or a dataclass, whose
         defaults runs begin with; or only these values, given by name, beside which there may be any others.
         `lessons` gives generators and refiners lessons of earlier runs: True for ten of this workflow, or
-        `{"workflow": name, "limit": most}`. Raises PlanError unless the name is 1 to 100 letters, digits, `_` and `-`, and for a state that cannot be one.
+        `{"workflow": name, "limit": most}`. Raises PlanError unless the name is 1 to 100 letters, digits, `_` and `-`,
+        and for a state that cannot be one.
         """
         check_name("", name, "workflow")
         self._plan = Plan(name, (), state=state_spec(state), lessons=lessons_spec(lessons))

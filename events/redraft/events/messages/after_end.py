@@ -56,7 +56,6 @@ class StrikeLesson(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     run: str
     lesson: str
-    workflow: str
     by: str
     reason: str = ""
     withdrawn: bool = False

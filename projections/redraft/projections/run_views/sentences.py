@@ -164,6 +164,10 @@ def describe(event: DomainEvent, who: str, run: str = "") -> str:
         case events.RunQuarantined(by, reason):
             who = plain(by, NAME_LENGTH) or "a person"
             return f"{who} set the run aside, and nothing more is done for it: {plain(reason)}"
+        case events.LessonStruck(lesson=lesson, by=by, reason=reason):
+            done = "gave the lesson {} to later runs again" if event.withdrawn else "struck out the lesson {}"
+            why = f": {plain(reason)}" if reason.strip() else ""
+            return f"{plain(by, NAME_LENGTH) or 'a person'} {done.format(plain(lesson, NAME_LENGTH))}{why}"
         case events.ApprovalRequested():
             people = _describe_approvers(event)
             due = f"{event.due:%Y-%m-%d %H:%M} UTC"

@@ -15,6 +15,7 @@ from redraft.actors.plans.arms import resolve_arm
 from redraft.actors.plans.paths import step_key
 from redraft.actors.runtime.relaying.issue_history import IssueHistory, history_of, loop_around
 from redraft.actors.runtime.relaying.state_history import StateHistory
+from redraft.actors.runtime.relaying.temperature import raise_temperature
 from redraft.events.errors import CodecError
 from redraft.events.messages.commands import (
     CritiqueDraft,
@@ -42,8 +43,9 @@ from redraft.events.messages.domain_events import (
 )
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import RunFacts
+from redraft.events.messages.lessons import Lesson
 from redraft.events.messages.memory import text_memory
-from redraft.events.messages.plan import RULES, Option, Parallel, Step, may_leave_steps, nodes_of
+from redraft.events.messages.plan import RULES, Parallel, Step, may_leave_steps, nodes_of
 
 OVERHEAD: Final = 2 * 1024
 """The memory of a run beside its plan, its critiques and its texts, in bytes, estimated."""
@@ -62,16 +64,6 @@ MAX_TEXTS: Final = 4 * 1024 * 1024
 
 KEPT: Final = 8
 """A draft is forgotten once so many newer ones were added since it was added, or since a request last named it."""
-
-USUAL_TEMPERATURE: Final = 0.7
-"""The temperature that a step without one starts from when it is raised."""
-
-TEMPERATURE_STEP: Final = 0.2
-"""The amount by which the temperature is raised each time."""
-
-MAX_TEMPERATURE: Final = 2.0
-"""The highest temperature that models accept."""
-
 
 _WITHOUT_TEXT: Final = frozenset({IterationStarted, LoopEnded, RunEnded})
 """The most frequent of the events that hold nothing that a request may need."""
@@ -122,6 +114,7 @@ class RequestBuilder:
         self._before: dict[int, int] = {}
         self._issues = IssueHistory()
         self._state = StateHistory()
+        self._lessons: tuple[Lesson, ...] = ()
         self._advice: dict[int, str] = {}
         self._disputed: dict[str, str] = {}
         """The suggestions that refiners declined, each with the loop in which they did."""
@@ -161,7 +154,8 @@ class RequestBuilder:
                 self._steps = {path: node for path, node in nodes if isinstance(node, Step)}
                 self._panels = {path: node for path, node in nodes if isinstance(node, Parallel)}
                 self.facts = RunFacts(data.plan.name, data.tags, may_leave_steps(data.plan.steps))
-                self._add_size(data.brief.text)
+                self._lessons = data.lessons.given if data.lessons else ()
+                self._add_size(data.brief.text, *(text for each in self._lessons for text in (each.text, each.mended)))
                 self.size += NODE * len(self._steps)
             case StepRequested():
                 self._issues.add_request(data)
@@ -307,6 +301,7 @@ class RequestBuilder:
             reply_key,
             self._state.at_request(requested.path),
             confirmed_at,
+            self._lessons if requested.role in ("generator", "refiner") else (),
         )
         match requested.role:
             case "generator":
@@ -390,11 +385,3 @@ def _named(requested: StepRequested) -> tuple[DraftRef, ...]:
 
 def _lowest_marks(before: dict[str, float], said: Critique) -> dict[str, float]:
     return {**before, **{each.name: min(each.score, before.get(each.name, 1.0)) for each in said.criteria}}
-
-
-def raise_temperature(options: dict[str, Option], times: int) -> dict[str, Option]:
-    """Returns the step's options with `temperature` raised by `times` steps; it starts at 0.7 when unset."""
-    given = options.get("temperature", USUAL_TEMPERATURE)
-    if not times or not isinstance(given, int | float):
-        return options
-    return options | {"temperature": round(min(MAX_TEMPERATURE, given + times * TEMPERATURE_STEP), 2)}
