@@ -53,8 +53,8 @@ def begin_fork(
     """Returns the events that a fork begins with, and its state; `past` are its parent's events, all that it repeats.
 
     The fork follows the rules of its parent, and has its lessons. `elapsed` continues from the parent's last event: the
-    time since then is not counted. `others` is what other runs used of a daily budget; `choose` chooses the actor of a step that has
-    several; `recall` has the verdicts of other runs.
+    time since then is not counted. `others` is what other runs used of a daily budget; `choose` chooses the actor of a
+    step that has several; `recall` has the verdicts of other runs.
     """
     begun = past[0].data
     elapsed = past[-1].time - begun.at if isinstance(begun, RunStarted) else timedelta()

@@ -92,11 +92,11 @@ class CommandHandler:
 
     `resend` sends one open request again to a worker that was not sure of it. `spent` is called for plans with a daily
     budget, `known` when a step has to choose, `earlier` for a critic that takes verdicts of other runs again, `lessons`
-    where a run begins whose plan asks for them, `report` once for each run that is set aside or cannot be handled here. `new_trace` makes the trace context of a run that
-    began without one: events whose message names no trace get that of their run. `limit` is the largest draft, in
-    bytes. A request that a worker asks about is given up once it has waited for `queue_limit`. `authority` decides who
-    may answer; without it everybody may. `ignored` counts messages that changed nothing, `conflicts` decisions that the
-    log refused.
+    where a run begins whose plan asks for them, `report` once for each run that is set aside or cannot be handled here.
+    `new_trace` makes the trace context of a run that began without one: events whose message names no trace get that
+    of their run. `limit` is the largest draft, in bytes. A request that a worker asks about is given up once it has
+    waited for `queue_limit`. `authority` decides who may answer; without it everybody may. `ignored` counts messages
+    that changed nothing, `conflicts` decisions that the log refused.
     """
 
     def __init__(

@@ -51,6 +51,5 @@ def _strike(lesson: str, reason: str, given: SteeringOptions, *, withdrawn: bool
     elif is_so:
         print_line(f"lesson {found.id} is {'not struck out' if withdrawn else 'struck out already'}")
     if event is None and not is_so:
-        say(
-            f"lesson {found.id}: the message was sent, but no coordinator has handled it yet; see redraft stats lessons"
-        )
+        later = "the message was sent, but no coordinator has handled it yet"
+        say(f"lesson {found.id}: {later}; see redraft stats lessons")
