@@ -34,6 +34,9 @@ def check_lessons(spec: object) -> None:
     if not isinstance(spec, LessonsSpec):
         raise PlanError("", f"lessons is {shown(spec)}; write {{workflow: NAME, limit: 10}}")
     if spec.workflow != "":
-        check_name("", spec.workflow, "lessons.workflow")
+        try:
+            check_name("", spec.workflow, "workflow")
+        except PlanError as error:
+            raise PlanError("", f"lessons.workflow: {error.fault}") from None
     if not is_whole(spec.limit, 1, MAX_LESSONS):
         raise PlanError("", f"lessons.limit is {shown(spec.limit)}; write a whole number, 1 to {MAX_LESSONS}")

@@ -121,7 +121,8 @@ _ISSUES: Final = """
         FROM issues i JOIN lesson_runs r ON r.run = i.run
         WHERE r.ended = 1 AND i.repeated = 0 AND (:workflow = '' OR r.workflow = :workflow)
     )
-    SELECT workflow, critic, kind, digest, max(CASE WHEN newest = 1 THEN text END), CAST(sum(named) AS BIGINT), count(DISTINCT run),
+    SELECT workflow, critic, kind, digest, max(CASE WHEN newest = 1 THEN text END),
+        CAST(sum(named) AS BIGINT), count(DISTINCT run),
         CAST(sum(returns) AS BIGINT), max(CASE WHEN mending = 1 THEN mended END), max(CASE WHEN newest = 1 THEN run END)
     FROM told GROUP BY workflow, critic, kind, digest
     ORDER BY count(DISTINCT run) + sum(returns) DESC, sum(named) DESC, workflow, critic, kind, digest
