@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import random as global_random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from contextvars import copy_context
 from datetime import timedelta
 from functools import partial
@@ -20,10 +18,12 @@ from redraft.app.testing.broker import PARTITIONS, SimBroker
 from redraft.app.testing.check import faults_of
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
 from redraft.app.testing.lateness import late_plan
+from redraft.app.testing.learning import PAUSE, learning_plans, strike_lessons
 from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
 from redraft.app.testing.nodes import World, coordinate, decide, read, rebuild, serve, submit, subscribe, work
 from redraft.app.testing.places import held_plan
 from redraft.app.testing.reusing import reusing_plans
+from redraft.app.testing.seeding import random_for, seed_random
 from redraft.app.testing.stateful import stateful_brief, stateful_plan
 from redraft.app.testing.storage import SILENT, SimDatabase
 from redraft.app.testing.workload import Cast, Script, random_plan
@@ -108,20 +108,11 @@ class Setting(msgspec.Struct, frozen=True):
 def history(seed: int, setting: Setting = Setting()) -> History:  # noqa: B008 - frozen
     """Makes the history of a seed."""
     loop = SimLoop(Random(f"{seed} order"))
-    with apart(), _seed_random(seed):
+    with apart(), seed_random(seed):
         try:
             return _Deployment(loop, seed, setting).run()
         finally:
             loop.dispose()
-
-
-def _random_for(seed: int, trait: str, share: float) -> Random | None:
-    """Returns the randomness with which a trait is drawn for a history; None if the history does not have it.
-
-    `share` of all seeds have it. The trait's text is part of the randomness, so that no trait changes another.
-    """
-    random = Random(f"{seed} {trait}")
-    return random if random.random() < share else None
 
 
 class _Deployment:
@@ -140,7 +131,7 @@ class _Deployment:
         self._outside = copy_context()
         self._parts: dict[Process, Any] = {}
         self._cast = setting.cast(Random(f"{seed} script"), self._faults, lambda each: here.strike(each))
-        places = _random_for(seed, "places 72", 0.15)
+        places = random_for(seed, "places 72", 0.15)
         if places is not None and isinstance(self._cast, Script):
             self._cast.places = places
         self._wrong: list[str] = []
@@ -150,17 +141,23 @@ class _Deployment:
         drawn = setting.plans or tuple(self._draw_plans(seed, count))
         if places and not setting.plans:
             drawn = tuple(held_plan(places, each) for each in drawn)
-        late = None if setting.plans else _random_for(seed, "late 68", 0.15)
+        late = None if setting.plans else random_for(seed, "late 68", 0.15)
         self._plans = drawn if late is None else tuple(late_plan(late, each) for each in drawn)
-        again = None if setting.plans else _random_for(seed, "reuse", 0.15)
+        again = None if setting.plans else random_for(seed, "reuse", 0.15)
         if again is not None:
             self._plans = reusing_plans(again, self._plans)
         if again is not None and isinstance(self._cast, Script):
             self._cast.again = again
+        self._learning = None if setting.plans else random_for(seed, "lessons", 0.15)
+        if self._learning is not None:
+            self._plans = learning_plans(self._learning, self._plans)
+            self._world.learns = True
+        if self._learning is not None and isinstance(self._cast, Script):
+            self._cast.learning = self._learning
         self._briefs = setting.briefs or tuple(
             f"brief k{number if again is None else 0}" for number in range(len(self._plans))
         )
-        values = None if setting.plans else _random_for(seed, "state 161495", 0.25)
+        values = None if setting.plans else random_for(seed, "state 161495", 0.25)
         if values is not None and isinstance(self._cast, Script):
             self._give_state(values, self._cast)
         self._world.recalls = any(step.reuse == "always" for plan in self._plans for _, step in steps_in(plan.steps))
@@ -175,9 +172,9 @@ class _Deployment:
         cast.values = self._world.values = values
 
     def _draw_plans(self, seed: int, count: int) -> Iterator[Plan]:
-        measures = _random_for(seed, "measures 676", 0.2)
+        measures = random_for(seed, "measures 676", 0.2)
         for _ in range(count):
-            yield random_plan(self._random, _random_for(seed, "criteria 23560", 0.3), measures)
+            yield random_plan(self._random, random_for(seed, "criteria 23560", 0.3), measures)
 
     def run(self) -> History:
         """Runs until every run has ended, and for a while after."""
@@ -201,8 +198,11 @@ class _Deployment:
         for number in range(self._world.servers):
             self._start(f"server {number + 1}", lambda p: serve(self._world, p), mortal=True)
         for number, (plan, brief) in enumerate(zip(self._plans, self._briefs, strict=True)):
-            given = plan, f"k{number}", self._random.uniform(0, 20), brief
+            pause = number * self._learning.uniform(0, PAUSE) if self._learning else 0.0
+            given = plan, f"k{number}", pause + self._random.uniform(0, 20), brief
             self._start(f"client {number + 1}", lambda p, a=given: submit(self._world, p, *a))
+        if (learning := self._learning) is not None:
+            self._start("teacher", lambda p: strike_lessons(self._world, p, learning))
         self._start("people", lambda p: decide(self._world, p, unasked=self._unasked))
         if self._faults.happens(self._faults.odds.broker_wiped, WIPED):
             self._loop.call_later(self._faults.between(2, SOON), self._wipe, WIPED)
@@ -368,21 +368,6 @@ class _Deployment:
     def _unheard(self, process: Process) -> None:
         self._world.broker.disconnect(process)
         self._world.database.unheard(process)
-
-
-@contextmanager
-def _seed_random(seed: int) -> Iterator[None]:
-    """Seeds the global random source, which pauses between retries use."""
-    from stamina import instrumentation  # it takes a while, and only those who serve need it
-
-    state, hooks = global_random.getstate(), instrumentation.get_on_retry_hooks()
-    global_random.seed(seed)
-    instrumentation.set_on_retry_hooks([])
-    try:
-        yield
-    finally:
-        instrumentation.set_on_retry_hooks(hooks)
-        global_random.setstate(state)
 
 
 def shortest(seed: int, setting: Setting) -> tuple[int, History]:
