@@ -9,6 +9,7 @@ LEARNING = [
         "RequestBuilder.add",
         "data.lessons.given if data.lessons else ()",
         "data.lessons.given[1:] if data.lessons else ()",
+        11,
     ),
     Fault(
         "critics are given lessons too",
@@ -16,6 +17,7 @@ LEARNING = [
         "RequestBuilder.command",
         'self._lessons if requested.role in ("generator", "refiner") else ()',
         "self._lessons",
+        11,
     ),
     Fault(
         "lesson given that was struck out",
@@ -23,6 +25,7 @@ LEARNING = [
         "lessons_for",
         "if each.struck_by is None",
         "if True",
+        11,
     ),
     Fault(
         "lesson of a run that goes on",
@@ -30,6 +33,7 @@ LEARNING = [
         "lesson_changes",
         '"ended": 0',
         '"ended": 1',
+        376,
     ),
     Fault(
         "lessons of the plan's own workflow where it asks for another's",
@@ -37,6 +41,7 @@ LEARNING = [
         "CommandHandler._lessons_for",
         "asked.workflow or message.plan.name",
         "message.plan.name",
+        11,
     ),
     Fault(
         "fork without the lessons of its parent",
@@ -44,5 +49,6 @@ LEARNING = [
         "begin_fork",
         "lessons = begun.lessons if isinstance(begun, RunStarted) else None",
         "lessons = None",
+        47,
     ),
 ]
