@@ -29,6 +29,7 @@ from redraft.events.messages.plan import (
     Arm,
     Budget,
     Combine,
+    Ending,
     Keep,
     Node,
     OnDeadline,
@@ -230,6 +231,9 @@ def loops(draw: st.DrawFn, name: str, depth: int) -> Repeat:
     body = draw(bodies(depth, first=False))
     until = draw(conditions if any(isinstance(node, Repeat) for node in body) else plain_conditions)
     keep: Keep = draw(st.sampled_from(get_args(Keep)))
+    circles = draw(st.sampled_from(get_args(OnOscillation)))
+    exhausted, plateaued = draw(st.sampled_from(get_args(Ending))), draw(st.sampled_from(get_args(Ending)))
+    asked = draw(st.none() | approvals("ask")) if "ask" in (circles, exhausted, plateaued) else None
     return Repeat(
         name,
         until,
@@ -237,7 +241,10 @@ def loops(draw: st.DrawFn, name: str, depth: int) -> Repeat:
         body,
         keep,
         draw(st.just(0.1) | st.floats(0, 1)),
-        draw(st.sampled_from(get_args(OnOscillation))),
+        circles,
+        on_exhausted=exhausted,
+        on_plateau=plateaued,
+        ask=asked,
     )
 
 

@@ -12,6 +12,7 @@ from redraft.actors.deciding.credit import review_acceptance
 from redraft.actors.deciding.facts import Track, is_known, reach, tracked
 from redraft.actors.deciding.judgement import Judgement
 from redraft.actors.deciding.state import Candidate, Frame, RunState, failed_a_gate, is_publisher
+from redraft.actors.plans.endings import is_question
 from redraft.actors.plans.paths import asks_people, step_key
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import DraftCritiqued, LoopEnded
@@ -206,6 +207,7 @@ def end_loop(state: RunState, event: LoopEnded) -> RunState:
         outputs=_join_outputs(state, leaving, outer, event),
         due="output" if outer.node else "nothing",
         verdicts=(),
+        ended=event.outcome,
     )
     if state.rules >= 2:
         outer = _with_result(outer, chosen)
@@ -372,8 +374,8 @@ def _nodes_to_come(state: RunState) -> tuple[Node, ...]:
 
 
 def _asks_people(node: Node) -> bool:
-    """Returns whether people decide in this node, at any depth."""
-    return any(isinstance(each, Approve) for _, each in nodes_of((node,)))
+    """Returns whether people decide in this node, at any depth; a question at a loop's end may not be asked at all."""
+    return any(isinstance(each, Approve) for _, each in nodes_of((node,))) and not is_question(node)
 
 
 def _is_held_back(state: RunState) -> bool:

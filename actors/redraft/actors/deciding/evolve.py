@@ -19,7 +19,7 @@ from redraft.actors.deciding.candidates import (
     why_barred,
     with_judgement,
 )
-from redraft.actors.deciding.closing import nodes_to_close
+from redraft.actors.deciding.closing import begin_closing
 from redraft.actors.deciding.credit import record_pick
 from redraft.actors.deciding.declared import judgement_of
 from redraft.actors.deciding.judgement import join, join_panel
@@ -48,6 +48,7 @@ from redraft.actors.deciding.state import (
 )
 from redraft.actors.deciding.steering import expire, request_approval, steer
 from redraft.actors.plans.arms import resolve_arm
+from redraft.actors.plans.endings import with_questions
 from redraft.actors.plans.paths import judges_itself, required_answers
 from redraft.events.messages.domain_events import (
     ApprovalExpired,
@@ -111,7 +112,7 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
         case StepFailed():
             return _apply_failure(state, event)
         case LoopClosing():
-            return _begin_closing(state, event)
+            return begin_closing(state, event)
         case LoopEnded():
             return end_loop(state, event)
         case CriticSkipped():
@@ -152,7 +153,7 @@ def _apply_start(state: RunState, event: RunStarted) -> RunState:
         plan=event.plan,
         brief=event.brief,
         started=event.at,
-        frames=(Frame(event.plan.steps),),
+        frames=(Frame(with_questions(event.plan.steps)),),
         inherited=event.parent.version if event.parent else 0,
         rules=known(event.rules),
         values=first_values(event.plan, event.brief),
@@ -168,7 +169,7 @@ def _apply_iteration(state: RunState, event: IterationStarted) -> RunState:
     top = frame_at(top, event.path)
     node = top.body[top.index]
     assert isinstance(node, Repeat)  # noqa: S101 - only a loop's event names a loop
-    loop = enter_loop(state, Frame(node.body, event.path, node, iteration=1))
+    loop = enter_loop(state, Frame(with_questions(node.body), event.path, node, iteration=1))
     if looks_for_oscillation(loop) and state.current:
         loop = with_made_draft(loop, state.current.ref, 0)
     top = replace(top, due="nothing", judged=() if top.node is None else top.judged)
@@ -382,11 +383,3 @@ def _fail_for_good(state: RunState, event: StepFailed, known: OpenStep) -> RunSt
     failure = Failure(reason, publishing=known.step.role == "publisher")
     state = replace(state, open={}, failure=failure if failure.publishing else state.failure or failure)
     return with_top(state, replace(state.frames[-1], parallel=None))
-
-
-def _begin_closing(state: RunState, event: LoopClosing) -> RunState:
-    top = state.frames[-1]
-    body = nodes_to_close(state, top, top.node) if top.node else ()
-    closing = (event.outcome, event.reason)
-    left = top.exit and state.rules >= 3
-    return with_top(state, replace(top, body=body, index=0, closing=closing, due="nothing", exit=left))

@@ -21,10 +21,12 @@ from redraft.actors.deciding.reusing import Memory, Recall, recall_nothing, verd
 from redraft.actors.deciding.state import OpenStep, RunState
 from redraft.actors.plans.arms import Choose, first_arm
 from redraft.actors.plans.check_state import values_misfit
-from redraft.actors.plans.paths import map_nodes
+from redraft.actors.plans.endings import ASK, may_ask
+from redraft.actors.plans.paths import map_nodes, step_key
 from redraft.events.messages.commands import StartRun
 from redraft.events.messages.conditions import Approved
 from redraft.events.messages.domain_events import (
+    ApprovalRequested,
     DomainEvent,
     LimitsChanged,
     RunResumed,
@@ -95,7 +97,18 @@ def why_unfit(start: StartRun, past: Sequence[Recorded]) -> str:
         return f"its plan has other steps than run {parent.run}; change only when loops end and how steps are done"
     if before.state != after.state:
         return f"its plan has another state than run {parent.run}; change values, not what the plan says of it"
-    return _why_values_unfit(start, past)
+    return _why_unasked(start.plan, past) or _why_values_unfit(start, past)
+
+
+def _why_unasked(plan: Plan, past: Sequence[Recorded]) -> str:
+    """Returns which question at a loop's end, that a fork repeats, its plan does not ask; empty if it asks all."""
+    asking = {f"{path}[{(loop.ask or ASK).name}]" for path, loop in loops_of(plan.steps) if may_ask(loop)}
+    for event in past:
+        if isinstance(event.data, ApprovalRequested) and event.data.path.endswith("]"):
+            outer, _, question = event.data.path.rpartition("/")
+            if (f"{step_key(outer)}/{question}" if outer else question) not in asking:
+                return f"people were asked at {event.data.path}, and its plan asks nobody there; fork earlier"
+    return ""
 
 
 def _why_values_unfit(start: StartRun, past: Sequence[Recorded]) -> str:
@@ -120,6 +133,7 @@ def _shape(path: str, node: Node) -> Node:
             return replace(node, history=None, only_issues=False, when=None if node.when is None else Approved())
         case Repeat():
             node = replace(node, until=Approved(), max_iterations=1, keep="best")
+            node = replace(node, on_exhausted="publish", on_plateau="publish", ask=None)
             return replace(node, rollback_margin=0.0, rollback_top=None, rollback_of="")
         case _:
             return node

@@ -22,7 +22,7 @@ from redraft.actors.deciding.candidates import (
     why_nothing_leaves,
     why_withheld,
 )
-from redraft.actors.deciding.closing import nodes_to_close
+from redraft.actors.deciding.closing import nodes_to_close, question_due
 from redraft.actors.deciding.credit import credits_or_end
 from redraft.actors.deciding.facts import Facts, Verdict, says_of_draft_left, verdict
 from redraft.actors.deciding.judgement import Judgement
@@ -42,6 +42,7 @@ from redraft.actors.deciding.state import (
     waits_for_own_critics,
 )
 from redraft.actors.plans.arms import Choose, choose_actor, first_arm
+from redraft.actors.plans.endings import ENDS, ending_of, is_question
 from redraft.actors.plans.paths import asks_people, gates_of, judges_itself, required_answers
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import (
@@ -109,6 +110,8 @@ def _next_of_frame(state: RunState, top: Frame, now: datetime) -> DomainEvent | 
         return _next_of_parallel(state, top, top.parallel, now)
     if state.open or state.approval:
         return None
+    if (question := question_due(top)) is not None:
+        return _enter(state, top, question, now)
     if top.node is not None and (ended := _end_loop_if_met(state, top, top.node, now)) is not None:
         return ended
     return _next_of_body(state, top, now)
@@ -121,7 +124,7 @@ def _next_of_body(state: RunState, top: Frame, now: datetime) -> DomainEvent:
         if isinstance(node, Step) and node.role != "publisher":
             path = f"{prefix(top)}{node.name}{top.review or ''}"
             return skip(state, top, node, path) or make_request(state, node, path, now)
-        if isinstance(node, Approve) and _would_go_on(state, top, now):
+        if isinstance(node, Approve) and (is_question(node) or _would_go_on(state, top, now)):
             continue
         if is_publisher(node) and (reason := why_withheld(state, top, place)):
             if top.node is not None:
@@ -212,7 +215,7 @@ def _end_loop_if_met(state: RunState, top: Frame, loop: Repeat, now: datetime) -
         return _end_closed_loop(state, top, loop, now, Verdict(*top.closing)) if top.index == len(top.body) else None
     if top.exit:
         return _close_or_end_loop(state, top, loop, now, _LEFT if state.rules >= 3 else _UNJUDGED)
-    if top.swung and loop.on_oscillation == "stop":
+    if top.swung and loop.on_oscillation in ENDS:
         return _close_or_end_loop(state, top, loop, now, Verdict("oscillating", top.swung))
     if top.due == "nothing" or waits_for_own_critics(state, top, loop) or (facts := facts_of(state, top, now)) is None:
         return None
@@ -249,6 +252,8 @@ def _end_left_loop(state: RunState, top: Frame, loop: Repeat, now: datetime) -> 
     if why_barred(state, current) or (asks_people(loop) and (current is None or state.approved != current.ref)):
         return _end_run(state, _LEFT, current)
     against = says_of_draft_left(loop.until, facts) is False
+    if against and ending_of(loop, _LEFT.outcome) == "fail":
+        return _end_run(state, _LEFT, current)
     return _end_loop_with(top, _LEFT if against else _LEFT_ACCEPTED, current)
 
 
@@ -310,7 +315,8 @@ def _approval_of(state: RunState, top: Frame, draft: Candidate, verdict: bool | 
 def _end_loop(state: RunState, top: Frame, why: Verdict) -> LoopEnded | RunEnded:
     """Returns the end of a loop: the draft that met the condition leaves, else the best one, or the last by `keep`.
 
-    A barred draft never leaves, nor, if people decide, one that they did not approve: then the run ends instead.
+    A barred draft never leaves, nor, if people decide, one that they did not approve: then the run ends instead, and so
+    it does if the plan says `fail` for this end.
     """
     if why.outcome != "accepted" and (reason := why_nothing_leaves(state, top)):
         return _end_run(state, Verdict("rejected", reason), draft_to_keep(state, top))
@@ -318,6 +324,8 @@ def _end_loop(state: RunState, top: Frame, why: Verdict) -> LoopEnded | RunEnded
         return _end_run(state, why, state.best or state.current)
     best = draft_to_keep(state, top)
     chosen = state.current if why.outcome == "accepted" or best is None else best
+    if top.node is not None and ending_of(top.node, why.outcome) == "fail":
+        return _end_run(state, why, chosen)
     return _end_loop_with(top, why, chosen)
 
 

@@ -11,11 +11,12 @@ from msgspec.structs import asdict, astuple, replace
 from redraft.actors.conditions.printing import print_condition, print_points
 from redraft.actors.deciding.state import Frame, Made, RunState
 from redraft.actors.plans.check import check_ready
+from redraft.actors.plans.endings import may_ask, with_questions
 from redraft.actors.plans.paths import closing_body, find_loop, map_nodes
 from redraft.events.errors import PlanError
 from redraft.events.messages.conditions import Condition, Points
 from redraft.events.messages.content import Draft, DraftRef
-from redraft.events.messages.plan import Keep, Node, Plan, Repeat
+from redraft.events.messages.plan import Ending, Keep, Node, Plan, Repeat
 
 
 def with_plan(state: RunState, plan: Plan) -> RunState:
@@ -27,12 +28,20 @@ def with_plan(state: RunState, plan: Plan) -> RunState:
             frames.append(frame)
             continue
         if frame.node is None:
-            frames.append(replace(frame, body=body))
+            frames.append(replace(frame, body=with_questions(body)))
             continue
         loop = next(node for node in body if isinstance(node, Repeat) and node.name == frame.node.name)
-        frames.append(replace(frame, node=loop, body=closing_body(loop) if frame.closing else loop.body))
+        frames.append(replace(frame, node=loop, body=_body_of(frame, loop)))
         body = loop.body
     return replace(state, plan=plan, frames=tuple(frames))
+
+
+def _body_of(frame: Frame, loop: Repeat) -> tuple[Node, ...]:
+    """Returns the body of a loop in progress that has other settings now; of one that is closing, the same part."""
+    if not frame.closing:
+        return with_questions(loop.body)
+    there = {node.name for node in frame.body}
+    return tuple(node for node in closing_body(loop) if node.name in there)
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -46,6 +55,8 @@ class Policy(msgspec.Struct, frozen=True):
     keep: Keep | None = None
     rollback_margin: float | Points | None = None
     rollback_of: str | None = None
+    on_exhausted: Ending | None = None
+    on_plateau: Ending | None = None
 
     @property
     def changes_nothing(self) -> bool:
@@ -73,7 +84,10 @@ def with_policy(plan: Plan, policy: Policy, loop: str = "") -> Plan:
         given["rollback_top"] = None
 
     def changed(place: str, node: Node) -> Node:
-        return replace(node, **given) if place == path else node
+        if place != path or not isinstance(node, Repeat):
+            return node
+        made = replace(node, **given)
+        return made if may_ask(made) else replace(made, ask=None)
 
     found = replace(plan, steps=map_nodes(plan.steps, changed))
     return check_ready(found, path, given.keys())

@@ -115,7 +115,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     current draft by critics in a row; `due` is why the condition has to be checked, if it has to; `exit` says that a
     refiner has nothing more to change. `made` are the loop's drafts, `swings` the latest oscillations, `heat` their
     number, and `swung` what the last draft repeated or undid; all empty unless the loop looks for oscillation. `tracks`
-    are the scores of criteria that the condition looks back on.
+    are the scores of criteria that the condition looks back on. `ended` is how the last loop inside it ended.
     """
 
     body: tuple[Node, ...]
@@ -142,6 +142,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     entry: Candidate | None = None
     inner: Candidate | None = None
     tracks: dict[str, Track] = {}
+    ended: Outcome | None = None
 
 
 class Approval(msgspec.Struct, frozen=True, gc=False):

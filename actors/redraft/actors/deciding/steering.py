@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from redraft.actors.deciding.candidates import overruled, rejected
 from redraft.actors.deciding.policy import with_limits, with_plan
-from redraft.actors.deciding.state import Approval, Candidate, Frame, RunState, frame_at, prefix, with_top
+from redraft.actors.deciding.state import Approval, Candidate, Due, Frame, RunState, frame_at, prefix, with_top
+from redraft.actors.plans.endings import is_question
 from redraft.actors.plans.paths import closing_body, find_loop, is_critic, steps_right_before
 from redraft.events.errors import ContentError, PlanError
 from redraft.events.messages.commands import (
@@ -159,7 +160,9 @@ def _grant(state: RunState, draft: DraftRef, *, by_people: bool) -> RunState:
     Once rejected, a draft can be approved only by people.
     """
     top = state.frames[-1]
-    top = replace(top, index=top.index + 1, due="approved" if top.node else "nothing")
+    of_loop = top.index < len(top.body) and is_question(top.body[top.index])
+    due: Due = "nothing" if top.node is None else "output" if of_loop else "approved"
+    top = replace(top, index=top.index + 1, due=due)
     rejected = tuple(each for each in state.rejected if not by_people or each != draft.sha256)
     return with_top(replace(state, approval=None, approved=draft, rejected=rejected), top)
 
@@ -167,7 +170,7 @@ def _grant(state: RunState, draft: DraftRef, *, by_people: bool) -> RunState:
 def _refuse(state: RunState, draft: DraftRef, why: str) -> RunState:
     """Returns the state in which the draft is rejected for good; without another iteration the run has to end."""
     top = state.frames[-1]
-    later = any(isinstance(node, Approve) for node in top.body[top.index + 1 :])
+    later = any(isinstance(node, Approve) and not is_question(node) for node in top.body[top.index + 1 :])
     last = top.node is None or (top.iteration >= top.node.max_iterations and not later)
     frames = tuple(replace(each, best=_unless(each.best, draft)) for each in state.frames)
     current = state.current

@@ -13,6 +13,7 @@ from typing import Final, assert_never
 
 from redraft.actors.conditions.printing import print_condition
 from redraft.actors.conditions.reading import print_until
+from redraft.actors.plans.endings import describe_endings
 from redraft.actors.plans.paths import is_critic
 from redraft.events.messages.plan import Approve, Node, Parallel, Plan, Repeat, Step
 
@@ -102,7 +103,8 @@ def _label_of(step: Step) -> str:
 
 
 def _repeat(chart: _Chart, loop: Repeat) -> _Drawn:
-    _open_frame(chart, f"{loop.name}: at most {loop.max_iterations} iteration{'s'[: loop.max_iterations > 1]}")
+    ends = f"; {told}" if (told := describe_endings(loop)) else ""
+    _open_frame(chart, f"{loop.name}: at most {loop.max_iterations} iteration{'s'[: loop.max_iterations > 1]}{ends}")
     drawn = _sequence(chart, loop.body)
     _close_frame(chart)
     judging = [each for index, each in enumerate(drawn) if _speaks_last(loop.body, index)] or drawn[-1:]

@@ -282,7 +282,9 @@ def _lines(item: SourceNode, found: dict[str, SourceNode]) -> dict[str, int]:
 
 _READERS: Final[Mapping[str, Callable[[SourceNode], object]]] = {
     **dict.fromkeys(("actor", "name", "version", "rollback_of", "says", "workflow"), read_text),
-    **dict.fromkeys(("combine", "keep", "reuse", "on_failure", "on_oscillation", "on_deadline"), read_word),
+    **dict.fromkeys(("combine", "keep", "reuse", "on_failure", "on_deadline"), read_word),
+    **dict.fromkeys(("on_exhausted", "on_plateau", "on_oscillation"), read_word),
+    "ask": lambda spot: Approve(**_settings(mapping(spot, KEYS["approve"]), name="ask")),
     **dict.fromkeys(("timeout", "queue_wait", "initial", "maximum", "deadline", "seconds"), read_seconds),
     **dict.fromkeys(("max_iterations", "attempts", "quorum", "tokens", "calls", "history", "limit"), read_whole),
     **dict.fromkeys(("factor", "cost", "weight"), read_number),

@@ -64,7 +64,10 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     "criterion": ("says", "scale", "weight"),
     "arm": ("actor", "name", "version", "with"),
     "retry": ("attempts", "initial", "factor", "maximum"),
-    "repeat": ("name", "until", "max_iterations", "keep", "rollback_margin", "rollback_of", "on_oscillation", "body"),
+    "repeat": (
+        *("name", "until", "max_iterations", "keep", "rollback_margin", "rollback_of"),
+        *("on_exhausted", "on_plateau", "on_oscillation", "ask", "body"),
+    ),
     "approve": ("name", "approvers", "quorum", "deadline", "on_deadline"),
     "parallel": ("name", "wait", "deadline", "combine", "weights", "judge", "steps"),
 }
@@ -142,6 +145,8 @@ def _plain(key: str, value: object) -> object:
             return _step(value)
         case Step():
             return {CONDITION if value.condition else _VERB_OF[value.role]: _step(value)}
+        case Approve() if key == "ask":
+            return {each: said for each, said in _settings("approve", value).items() if (each, said) != ("name", "ask")}
         case Repeat() | Parallel() | Approve():
             kind = type(value).__name__.lower()
             document = _settings(kind, value)

@@ -22,12 +22,12 @@ from redraft.actors.conditions.text import check_printable, is_reference, terms
 from redraft.actors.conditions.values import asks_critics, check_values
 from redraft.actors.plans.check_lessons import check_lessons
 from redraft.actors.plans.check_nodes import (
-    check_approve,
     check_budget,
     check_choice,
     check_parallel,
     check_whole,
 )
+from redraft.actors.plans.check_people import check_approve, check_endings
 from redraft.actors.plans.check_state import check_state, check_writers
 from redraft.actors.plans.check_steps import check_late_critics, check_late_in_panel, check_step, late_critics
 from redraft.actors.plans.paths import asks_people, check_name, check_workflow, is_critic, path_of, role_of
@@ -40,7 +40,6 @@ from redraft.events.messages.plan import (
     Keep,
     Node,
     OnFailure,
-    OnOscillation,
     Parallel,
     Plan,
     Repeat,
@@ -260,7 +259,7 @@ def _check_repeat(repeat: Repeat, path: str) -> None:
         raise PlanError(path, f"rollback_margin: of {shown(repeat.rollback_top)} names no scale; write 1 of 10")
     if repeat.rollback_of and not is_reference(repeat.rollback_of):
         raise PlanError(path, f"rollback_of is {shown(repeat.rollback_of)}; write a criterion, such as accuracy")
-    check_choice(path, "on_oscillation", repeat.on_oscillation, get_args(OnOscillation))
+    check_endings(repeat, path)
     try:
         check_printable(repeat.until)
     except ConditionError as error:

@@ -13,12 +13,10 @@ from redraft.actors.plans.paths import check_actor, check_name, path_of
 from redraft.actors.values import VERSION_FORM, is_number, is_one_of, is_version, is_whole, shown
 from redraft.events.errors import PlanError, suggest
 from redraft.events.messages.plan import (
-    Approve,
     Arm,
     Budget,
     Combine,
     Criterion,
-    OnDeadline,
     Parallel,
     Retry,
     Role,
@@ -202,33 +200,6 @@ def check_history(path: str, history: object) -> None:
     if history is not None and not is_whole(history, 0, MAX_HISTORY):
         remedy = f"write how many texts of earlier drafts come along, 0 to {MAX_HISTORY}"
         raise PlanError(path, f"history is {shown(history)}; {remedy}")
-
-
-MAX_DEADLINE: Final = 90 * 86_400.0
-"""The longest that people may take to decide: 90 days, in seconds."""
-
-MAX_PEOPLE: Final = 100
-"""How many people may be named, or have to approve."""
-
-
-def check_approve(node: Approve, path: str) -> None:
-    """Raises PlanError unless people can decide by this node's settings."""
-    people: object = node.approvers
-    if not isinstance(people, tuple) or len(people) > MAX_PEOPLE or not all(_is_person(each) for each in people):
-        raise PlanError(path, f"approvers are {shown(people)}; write names, at most {MAX_PEOPLE}, none of them empty")
-    if len(set(people)) < len(people):
-        raise PlanError(path, f"approvers are {shown(people)}; name each of them once")
-    check_whole(path, "quorum", node.quorum, MAX_PEOPLE)
-    if people and node.quorum > len(people):
-        raise PlanError(path, f"quorum is {node.quorum}, and {len(people)} may approve; write at most {len(people)}")
-    deadline = node.deadline
-    if not (is_number(deadline) and 0 < deadline <= MAX_DEADLINE):
-        raise PlanError(path, f"deadline is {shown(deadline)}; write seconds, above 0 and at most 90 days (7776000)")
-    check_choice(path, "on_deadline", node.on_deadline, get_args(OnDeadline))
-
-
-def _is_person(name: object) -> bool:
-    return isinstance(name, str) and bool(name.strip()) and name.isprintable()
 
 
 MAX_COUNT: Final = 10**12

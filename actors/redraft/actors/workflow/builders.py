@@ -33,6 +33,7 @@ from redraft.events.messages.plan import (
     Arm,
     Combine,
     Criterion,
+    Ending,
     Keep,
     Node,
     OnDeadline,
@@ -199,6 +200,9 @@ def repeat(
     rollback_margin: float | Points | str = DEFAULT_ROLLBACK_MARGIN,
     on_oscillation: OnOscillation = "ignore",
     rollback_of: str = "",
+    on_exhausted: Ending = "publish",
+    on_plateau: Ending = "publish",
+    ask: Member | None = None,
 ) -> StepSpec:
     """Returns a loop that repeats `body` until the condition, given as such or as its text, holds.
 
@@ -206,7 +210,10 @@ def repeat(
     It makes at most `max_iterations` iterations (at least 1). `keep` decides which draft leaves it; a refinement that
     scores lower than the best by more than `rollback_margin` is given up: on the critics' scale, `"1 of 10"`, or a
     share, 0..1; with `rollback_of` that is the score of one criterion. `on_oscillation` is what happens when
-    a refinement repeats or undoes an earlier one. Raises PlanError, ConditionError.
+    a refinement repeats or undoes an earlier one. A draft that did not meet the condition goes on to publishers, or
+    people are asked about it ("ask"), or the run ends with nothing published ("fail"): `on_exhausted` says so of a loop
+    that has reached its limit, `on_plateau` of one that no longer gains, `on_oscillation` of one that goes in circles.
+    `ask` is an `approve(…)` with the people who are asked; without it, anybody. Raises PlanError, ConditionError.
     """
     parts = as_parts(body)
     if isinstance(until, Actor):
@@ -218,9 +225,16 @@ def repeat(
     margin, top = (given, None) if not isinstance(given, Points) else astuple(given)
     node = Repeat(
         *(name, _condition_of(until), max_iterations, tuple(part.node for part in parts), keep, margin),
-        *(on_oscillation, rollback_of, top),
+        *(on_oscillation, rollback_of, top, on_exhausted, on_plateau, None if ask is None else _approval_of(ask, name)),
     )
     return _make_part(node, join_actors(part.actors for part in parts))
+
+
+def _approval_of(member: Member, loop: str) -> Approve:
+    node = as_part(member).node
+    if not isinstance(node, Approve):
+        raise PlanError(loop, f"ask is {node.name}, which is no approval; give approve(approvers=[…])")
+    return node
 
 
 def _with_condition(body: tuple[StepSpec, ...], until: Actor) -> tuple[StepSpec, ...]:

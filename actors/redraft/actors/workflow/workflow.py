@@ -45,6 +45,7 @@ from redraft.events.messages.conditions import Points
 from redraft.events.messages.plan import (
     DEFAULT_ROLLBACK_MARGIN,
     Budget,
+    Ending,
     Keep,
     LessonsSpec,
     OnFailure,
@@ -154,6 +155,9 @@ class Workflow:
         rollback_margin: float | Points | str = DEFAULT_ROLLBACK_MARGIN,
         on_oscillation: OnOscillation = "ignore",
         rollback_of: str = "",
+        on_exhausted: Ending = "publish",
+        on_plateau: Ending = "publish",
+        ask: Member | None = None,
     ) -> Workflow:
         """Returns the workflow with a loop at its end; see `repeat`. Raises PlanError, ConditionError, ActorError."""
         loop = repeat(
@@ -165,6 +169,9 @@ class Workflow:
             rollback_margin=rollback_margin,
             on_oscillation=on_oscillation,
             rollback_of=rollback_of,
+            on_exhausted=on_exhausted,
+            on_plateau=on_plateau,
+            ask=ask,
         )
         return self.then(loop)
 

@@ -15,6 +15,7 @@ from redraft.events.messages.content import MOST_EVENTS, Severity
 from redraft.events.messages.domain_events import FailureKind, Outcome
 from redraft.events.messages.plan import (
     Combine,
+    Ending,
     Keep,
     Node,
     OnDeadline,
@@ -90,6 +91,7 @@ _ALIASES: Final = {
     "Combine": Combine,
     "CompareOperator": Operator,
     "Condition": Condition,
+    "Ending": Ending,
     "FailureKind": FailureKind,
     "Keep": Keep,
     "Node": Node,

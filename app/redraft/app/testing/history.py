@@ -16,6 +16,7 @@ import msgspec
 from redraft.actors.plans.paths import steps_in
 from redraft.app.testing.broker import PARTITIONS, SimBroker
 from redraft.app.testing.check import faults_of
+from redraft.app.testing.endings import ending_plan
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
 from redraft.app.testing.lateness import late_plan
 from redraft.app.testing.learning import PAUSE, learning_plans, strike_lessons
@@ -23,10 +24,10 @@ from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
 from redraft.app.testing.nodes import World, coordinate, decide, read, rebuild, serve, submit, subscribe, work
 from redraft.app.testing.places import held_plan
 from redraft.app.testing.reusing import reusing_plans
-from redraft.app.testing.seeding import random_for, seed_random
+from redraft.app.testing.seeding import seed_random
 from redraft.app.testing.stateful import stateful_brief, stateful_plan
 from redraft.app.testing.storage import SILENT, SimDatabase
-from redraft.app.testing.workload import Cast, Script, random_plan
+from redraft.app.testing.workload import Cast, Script, random_for, random_plan
 from redraft.events.bus.port import partition_queue
 from redraft.events.messages.content import Brief
 from redraft.events.messages.envelope import Recorded
@@ -160,6 +161,9 @@ class _Deployment:
         values = None if setting.plans else random_for(seed, "state 161495", 0.25)
         if values is not None and isinstance(self._cast, Script):
             self._give_state(values, self._cast)
+        endings = None if setting.plans else random_for(seed, "endings", 0.25)
+        if endings is not None:
+            self._plans = tuple(ending_plan(endings, each) for each in self._plans)
         self._world.recalls = any(step.reuse == "always" for plan in self._plans for _, step in steps_in(plan.steps))
         self._coordinators = self._random.choice((1, 2, 2, 3, 4))
         self._world.servers = Random(f"{seed} servers").choice((0, 0, 0, 0, 0, 0, 1, 2))

@@ -1,20 +1,10 @@
-"""Randomness that hangs on the seed of a history alone."""
+"""The global random source, seeded for one history."""
 
 from __future__ import annotations
 
 import random as global_random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from random import Random
-
-
-def random_for(seed: int, trait: str, share: float) -> Random | None:
-    """Returns the randomness with which a trait is drawn for a history; None if the history does not have it.
-
-    `share` of all seeds have it. The trait's text is part of the randomness, so that no trait changes another.
-    """
-    random = Random(f"{seed} {trait}")
-    return random if random.random() < share else None
 
 
 @contextmanager

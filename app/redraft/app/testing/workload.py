@@ -56,6 +56,15 @@ CRITERIA: Final = (Criterion("accuracy", "every claim is right", weight=2.0), Cr
 """The criteria that critics of some plans declare, on two scales."""
 
 
+def random_for(seed: int, trait: str, share: float) -> Random | None:
+    """Returns the randomness with which a trait is drawn for a history; None if the history does not have it.
+
+    `share` of all seeds have it. The trait's text is part of the randomness, so that no trait changes another.
+    """
+    random = Random(f"{seed} {trait}")
+    return random if random.random() < share else None
+
+
 def random_plan(random: Random, criteria: Random | None = None, measures: Random | None = None) -> Plan:
     """Returns a valid random plan: nested loops, panels, choices, gates, approvals, budgets.
 

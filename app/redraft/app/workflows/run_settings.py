@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, get_args
+from typing import Final, TypeVar, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from redraft.actors.plans.paths import map_steps, steps_in
 from redraft.actors.values import parse_duration
 from redraft.events.errors import InputError, PlanError, suggest
 from redraft.events.messages.conditions import Condition
-from redraft.events.messages.plan import Budget, Keep, OnFailure, Option, Plan, Step, loops_of
+from redraft.events.messages.plan import Budget, Ending, Keep, OnFailure, Option, Plan, Step, loops_of
 
 _WHOLE_NUMBERS: Final = frozenset({"tokens", "calls"})
 _FORM: Final = "write tokens=50000,cost=2,calls=40,seconds=600, or some of them"
@@ -37,7 +37,10 @@ def read_budget(text: str) -> Budget:
     return msgspec.convert(limits, Budget)
 
 
-LOOP_KEYS: Final = ("until", "max_iterations", "keep", "rollback_margin", "rollback_of")
+ENDING_KEYS: Final = ("on_exhausted", "on_plateau")
+LOOP_KEYS: Final = ("until", "max_iterations", "keep", "rollback_margin", "rollback_of", *ENDING_KEYS)
+
+T = TypeVar("T")
 """The settings of loops that a fork may change."""
 
 STEP_KEYS: Final = ("timeout", "queue_wait", "actor", "history", "only_issues", "when")
@@ -88,11 +91,16 @@ def _set(plan: Plan, key: str, value: str) -> tuple[Plan, set[str]]:
         made = with_policy(plan, _policy(name, value), of)
         return made, {new.name for new, old in zip(made.steps, plan.steps, strict=True) if new != old}
     if key == "on_failure":
-        kept = next((each for each in get_args(OnFailure) if each == value), None)
-        if kept is None:
-            raise InputError(f"it is {value!r}; write {' or '.join(get_args(OnFailure))}")
-        return replace(plan, on_failure=kept), set()
+        return replace(plan, on_failure=_one_of(value, get_args(OnFailure))), set()
     return _set_steps(plan, of, name, value)
+
+
+def _one_of(value: str, choices: tuple[T, ...]) -> T:
+    """Returns the choice that is meant. Raises InputError."""
+    kept = next((each for each in choices if each == value), None)
+    if kept is None:
+        raise InputError(f"it is {value!r}; write {' or '.join(map(str, choices))}")
+    return kept
 
 
 def _policy(name: str, value: str) -> Policy:
@@ -100,10 +108,11 @@ def _policy(name: str, value: str) -> Policy:
         case "until":
             return Policy(until=parse_condition(value))
         case "keep":
-            kept = next((each for each in get_args(Keep) if each == value), None)
-            if kept is None:
-                raise InputError(f"it is {value!r}; write {' or '.join(get_args(Keep))}")
-            return Policy(keep=kept)
+            return Policy(keep=_one_of(value, get_args(Keep)))
+        case "on_exhausted":
+            return Policy(on_exhausted=_one_of(value, get_args(Ending)))
+        case "on_plateau":
+            return Policy(on_plateau=_one_of(value, get_args(Ending)))
         case "max_iterations" if _WHOLE.fullmatch(value):
             return Policy(max_iterations=int(value))
         case "rollback_margin":

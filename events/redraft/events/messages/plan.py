@@ -31,7 +31,8 @@ Role: TypeAlias = Literal["generator", "critic", "refiner", "publisher", "step"]
 Keep: TypeAlias = Literal["best", "last"]
 Combine: TypeAlias = Literal["min", "median", "mean", "weights", "veto"]
 OnFailure: TypeAlias = Literal["fail", "publish_best"]
-OnOscillation: TypeAlias = Literal["ignore", "stop", "tell", "raise_temperature"]
+OnOscillation: TypeAlias = Literal["ignore", "stop", "ask", "fail", "tell", "raise_temperature"]
+Ending: TypeAlias = Literal["publish", "ask", "fail"]
 Reuse: TypeAlias = Literal["run", "always"]
 OnDeadline: TypeAlias = Literal["approve", "reject", "fail"]
 Option: TypeAlias = bool | int | float | str | list[str | int] | dict[str, str | int | float]
@@ -162,6 +163,9 @@ class Repeat(
     default is a tenth of any. `rollback_of` is a criterion to look at instead of the score. `on_oscillation` applies
     when a refinement repeats an earlier draft or undoes a change: nothing happens, the loop ends, the next refiner gets
     a note, or its option `temperature` rises by 0.2.
+
+    When the loop ends without its condition (`on_exhausted`) or as `plateaued`, its draft goes on, people are asked
+    about it as `ask` says, or the run ends without publishing; `on_oscillation` says the same of an oscillating loop.
     """
 
     name: str
@@ -173,6 +177,9 @@ class Repeat(
     on_oscillation: OnOscillation = "ignore"
     rollback_of: str = ""
     rollback_top: float | None = None
+    on_exhausted: Ending = "publish"
+    on_plateau: Ending = "publish"
+    ask: Approve | None = None
 
 
 class Approve(

@@ -38,7 +38,7 @@ from redraft.projections.record_check.loop_conditions import (
 )
 from redraft.projections.record_check.nodes import note_draft, walk_work
 from redraft.projections.record_check.outdated import current_values, last_lookers
-from redraft.projections.record_check.people import walk_approval
+from redraft.projections.record_check.people import walk_approval, walk_question
 from redraft.projections.record_check.ratings import (
     Rated,
     Rating,
@@ -57,7 +57,8 @@ def walk_node(walk: Walk, frame: Frame) -> None:
     """Walks the node at the frame's index, or skips it."""
     node = frame.body[frame.index]
     if isinstance(node, Repeat):
-        walk_loop(walk, frame, node)
+        outcome = walk_loop(walk, frame, node)
+        walk_question(walk, frame, node, outcome)
     elif walk.rules >= 2 and publishes(node) and frame.loop is not None and is_withheld(walk, frame):
         frame.index += 1
     elif not isinstance(node, Approve):
@@ -68,8 +69,11 @@ def walk_node(walk: Walk, frame: Frame) -> None:
         walk_approval(walk, frame, node)
 
 
-def walk_loop(walk: Walk, outer: Frame, node: Repeat) -> None:
-    """Walks all iterations of a loop and its end. After a failure the loop is ended, and Broken is raised again."""
+def walk_loop(walk: Walk, outer: Frame, node: Repeat) -> Outcome:
+    """Walks all iterations of a loop and its end, and returns its outcome.
+
+    After a failure the loop is ended, and Broken is raised again.
+    """
     frame, depth = _enter_loop(walk, outer, node), len(walk.frames)
     walk.frames.append(frame)
     try:
@@ -81,6 +85,7 @@ def walk_loop(walk: Walk, outer: Frame, node: Repeat) -> None:
         _close_frame(walk, frame, outer, ended, chosen)
         raise
     _close_frame(walk, frame, outer, ended, chosen)
+    return ended.outcome
 
 
 def _enter_loop(walk: Walk, outer: Frame, node: Repeat) -> Frame:
@@ -126,7 +131,7 @@ def _walk_iterations(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None]
 def _check_end(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | None:
     """Returns the end of the loop if it ends here; checked after a verdict, and when an inner loop has ended."""
     assert frame.loop is not None  # noqa: S101 - only loops are decided on
-    swung = frame.swings is not None and frame.swings.swung and frame.loop.on_oscillation == "stop"
+    swung = frame.swings is not None and frame.swings.swung and _ends_swinging(frame.loop)
     if frame.heard or not (frame.due or frame.exit or swung):
         return None
     event = walk.peek()
@@ -214,6 +219,8 @@ def _end_left(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None]:
     if people and (current is None or walk.approved != current.ref):
         raise Over("exhausted", current)
     objects = stands_against(walk.until(frame), _measured(walk, frame, event.time))
+    if objects and frame.loop is not None and frame.loop.on_exhausted == "fail":
+        raise Over("exhausted", current)
     return _take_end(walk, frame, "exhausted" if objects else "accepted", current)
 
 
@@ -224,7 +231,23 @@ def _end(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated |
         raise Over("rejected", best)
     if outcome != "accepted" and asks_people(frame.loop):
         raise Over(outcome, walk.best_or_current())
-    return _take_end(walk, frame, outcome, walk.current if outcome == "accepted" or best is None else best)
+    leaving = walk.current if outcome == "accepted" or best is None else best
+    if frame.loop is not None and _fails(frame.loop, outcome):
+        raise Over(outcome, leaving)
+    return _take_end(walk, frame, outcome, leaving)
+
+
+def _fails(loop: Repeat, outcome: Outcome) -> bool:
+    """Returns whether the run ends with a loop that ends so, and nothing is published."""
+    if outcome == "plateaued":
+        return loop.on_plateau == "fail"
+    return (outcome == "exhausted" and loop.on_exhausted == "fail") or (
+        outcome == "oscillating" and loop.on_oscillation == "fail"
+    )
+
+
+def _ends_swinging(loop: Repeat) -> bool:
+    return loop.on_oscillation not in ("ignore", "tell", "raise_temperature")
 
 
 def _take_end(walk: Walk, frame: Frame, outcome: Outcome, chosen: Rated | None) -> tuple[LoopEnded, Rated | None]:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from redraft.events.messages.content import DraftRef
-from redraft.events.messages.domain_events import ApprovalExpired, ApprovalRequested, DraftApproved, DraftRejected
+from redraft.events.messages.domain_events import (
+    ApprovalExpired,
+    ApprovalRequested,
+    DraftApproved,
+    DraftRejected,
+    Outcome,
+)
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Approve, Repeat
 from redraft.projections.record_check.chain import Deviates
@@ -14,8 +20,33 @@ from redraft.projections.record_check.ratings import Rated, Rating, closing_node
 from redraft.projections.record_check.walk import Edited, Frame, Over, Unclear, Walk
 
 
+def walk_question(walk: Walk, frame: Frame, loop: Repeat, outcome: Outcome) -> None:
+    """Walks the question about the draft of a loop that has ended so, if its plan asks people then."""
+    asked = loop.ask or Approve("ask")
+    question = replace(asked, name=f"{loop.name}[{asked.name}]")
+    path = f"{frame.prefix}{question.name}"
+    while _is_asked(walk, path, loop, outcome):
+        frame.questioned = True
+        edits = walk.edits
+        walk_approval(walk, frame, question)
+        frame.questioned = False
+        if walk.edits == edits:
+            return
+
+
+def _is_asked(walk: Walk, path: str, loop: Repeat, outcome: Outcome) -> bool:
+    asks = {"exhausted": loop.on_exhausted, "plateaued": loop.on_plateau, "oscillating": loop.on_oscillation}
+    event = walk.peek()
+    if walk.repeats(event):  # its parent's plan may have said something else
+        return isinstance(event.data, ApprovalRequested) and event.data.path == path
+    return asks.get(outcome) == "ask"
+
+
 def walk_approval(walk: Walk, frame: Frame, node: Approve) -> None:
-    """Walks the approval of the current draft; one that people edit is judged and approved again. Raises Over."""
+    """Walks the approval of the current draft; one that people edit is judged, and has to be approved again.
+
+    Raises Over.
+    """
     path = f"{frame.prefix}{node.name}"
     asked = _take_request(walk, node, path)
     walk.asking = True
@@ -100,13 +131,13 @@ def _expire(walk: Walk, frame: Frame, node: Approve, data: ApprovalExpired, even
 
 def _grant(walk: Walk, frame: Frame, draft: DraftRef) -> None:
     walk.approved = draft
-    frame.index += 1
-    frame.due = "approved" if frame.loop else ""
+    frame.index += not frame.questioned
+    frame.due = "" if frame.loop is None else "output" if frame.questioned else "approved"
 
 
 def _reject(walk: Walk, frame: Frame, draft: DraftRef, event: Recorded) -> None:
     """Bars the draft from being accepted or best. Without another iteration the run ends. Raises Over."""
-    later = any(isinstance(node, Approve) for node in frame.body[frame.index + 1 :])
+    later = any(isinstance(node, Approve) for node in frame.body[frame.index + (not frame.questioned) :])
     last = frame.loop is None or (frame.iteration >= walk.max_iterations(frame) and not later)
     for each in walk.frames:
         each.best = _unless_rejected(each.best, draft)
@@ -118,7 +149,7 @@ def _reject(walk: Walk, frame: Frame, draft: DraftRef, event: Recorded) -> None:
         walk.current = Rated(walk.current.ref, refused)
     walk.best = _unless_rejected(walk.best, draft)
     walk.rejected.add(draft.sha256)
-    frame.index += 1
+    frame.index += not frame.questioned
     if last and walk.repeats(event):
         raise Unclear  # whether it was the last iteration is for its parent's plan to say
     if last:

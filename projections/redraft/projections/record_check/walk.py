@@ -78,7 +78,7 @@ class Frame(msgspec.Struct):
     `judged`, the rated draft that it began with (`entry`), or the last result of an inner loop (`inner`). `place` is
     the loop's path in the plan. `due` says why the condition must be checked, if it must. `closing` and `review` mark
     critics of a last draft, and of an edit (the suffix of their names). `heard` are the ratings of a row of critics in
-    progress.
+    progress. `questioned`: people are asked about the draft of the loop before `index`, as that loop ended.
     """
 
     body: tuple[Node, ...]
@@ -102,6 +102,7 @@ class Frame(msgspec.Struct):
     swings: Swings | None = None
     trails: dict[str, Trail] = {}
     heard: tuple[Rating, ...] = ()
+    questioned: bool = False
 
     @property
     def prefix(self) -> str:

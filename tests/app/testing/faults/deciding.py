@@ -55,8 +55,8 @@ DECIDING = [
         "counter not reset",
         "actors.deciding.evolve",
         "_apply_iteration",
-        "Frame(node.body, event.path, node, iteration=1)",
-        "Frame(node.body, event.path, node, iteration=max(1, top.iteration + 1))",
+        "node, iteration=1)",
+        "node, iteration=max(1, top.iteration + 1))",
         0,
     ),
     Fault(
@@ -135,8 +135,8 @@ DECIDING = [
         "approval passed over",
         "actors.deciding.interpreter",
         "_next_of_body",
-        "if isinstance(node, Approve) and _would_go_on(state, top, now):",
-        "if isinstance(node, Approve):",
+        "(is_question(node) or _would_go_on(state, top, now))",
+        "True",
         0,
     ),
     Fault(

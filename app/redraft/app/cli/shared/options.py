@@ -201,7 +201,8 @@ class ForkOptions(msgspec.Struct, frozen=True):
             "--set",
             metavar="KEY=VALUE",
             help="What is different from there on: until, max_iterations, keep, rollback_margin, "
-            "rollback_of (LOOP.until where there are several loops), on_failure, STEP.timeout, STEP.queue_wait, "
+            "rollback_of, on_exhausted, on_plateau (LOOP.until where there are several loops), on_failure, "
+            "STEP.timeout, STEP.queue_wait, "
             "STEP.actor, STEP.history, STEP.only_issues, STEP.when, STEP.OPTION, state.NAME. "
             "May be repeated.",
         ),

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 import msgspec
 
 from redraft.actors.conditions.printing import print_condition
+from redraft.actors.plans.endings import describe_endings
 from redraft.events.messages.plan import Approve, Node, Parallel, Plan, Repeat, Step, members
 from redraft.projections.display import counted, plain
 from redraft.projections.run_views.tree import steps
@@ -143,7 +144,8 @@ def _note(node: Node) -> str:
         case Approve():
             return f"people: {', '.join(node.approvers) or 'anybody'}"
         case Repeat():
-            return f"until {print_condition(node.until)}, at most {counted(node.max_iterations, 'time')}"
+            ends = f"; {told}" if (told := describe_endings(node)) else ""
+            return f"until {print_condition(node.until)}, at most {counted(node.max_iterations, 'time')}{ends}"
         case Parallel():
             return f"side by side, {node.wait if isinstance(node.wait, str) else f'{node.wait} of them'}"
         case _:

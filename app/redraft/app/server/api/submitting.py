@@ -24,7 +24,7 @@ from redraft.app.server.api.parameters import Key, RunPath
 from redraft.app.server.problems import Refused
 from redraft.app.server.service import Serves, Service
 from redraft.app.settings.settings import LOCAL
-from redraft.app.workflows.run_settings import LOOP_KEYS
+from redraft.app.workflows.run_settings import ENDING_KEYS, LOOP_KEYS
 from redraft.app.workflows.sources import Source, changed_plan, override, prepare
 from redraft.app.workflows.state_values import split_state, with_state
 from redraft.events.errors import InputError
@@ -36,8 +36,8 @@ from redraft.events.messages.plan import Plan
 PATIENCE: Final = 10.0
 """Seconds to wait until a run that was submitted is in the record, and can be looked at."""
 
-_HARMLESS: Final = frozenset({*LOOP_KEYS, "on_failure", "timeout", "queue_wait", "model"})
-"""The settings of a fork that cannot have a worker do something else on its machine."""
+_HARMLESS: Final = frozenset({*LOOP_KEYS, "on_failure", "timeout", "queue_wait", "model"}) - {*ENDING_KEYS}
+"""The settings of a fork that cannot have a worker do something else on its machine, nor pass people over."""
 
 
 class Begun(msgspec.Struct, frozen=True):

@@ -1,0 +1,35 @@
+"""Random ends of loops for the plans of a history: people are asked about a draft, or the run ends without one."""
+
+from __future__ import annotations
+
+from random import Random
+
+from msgspec.structs import replace
+
+from redraft.actors.plans.check import check_ready
+from redraft.actors.plans.paths import map_nodes
+from redraft.events.errors import PlanError
+from redraft.events.messages.plan import Approve, Ending, Node, OnOscillation, Plan, Repeat
+
+_ENDINGS: tuple[Ending, ...] = ("publish", "ask", "ask", "fail")
+_CIRCLES: tuple[OnOscillation, ...] = ("ignore", "stop", "ask", "fail")
+
+
+def ending_plan(random: Random, plan: Plan) -> Plan:
+    """Returns the plan with other ends of its loops."""
+
+    def changed(path: str, node: Node) -> Node:
+        if not isinstance(node, Repeat):
+            return node
+        exhausted, plateau = random.choice(_ENDINGS), random.choice(_ENDINGS)
+        circles = random.choice(_CIRCLES)
+        made = replace(node, on_exhausted=exhausted, on_plateau=plateau, on_oscillation=circles)
+        if "ask" in (exhausted, plateau, circles) and random.random() < 0.5:
+            asked = Approve("editor", quorum=random.choice((1, 2)), deadline=random.choice((600.0, 7200.0)))
+            return replace(made, ask=asked)
+        return made
+
+    try:
+        return check_ready(replace(plan, steps=map_nodes(plan.steps, changed)))
+    except PlanError:
+        return plan

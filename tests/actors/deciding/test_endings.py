@@ -1,0 +1,254 @@
+"""The ends of loops that no draft has satisfied: publish, ask people, or fail; decided, and checked independently."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from tests.actors.deciding.test_approval import IMPROVE, JUDGE, SAVE, WRITE, approve, plan, reject, waiting
+from tests.projections.random_runs import as_recorded
+from tests.properties.test_deciding_properties import RUN, Run, step
+
+from redraft.actors.deciding.forking import why_unfit
+from redraft.actors.plans.check import check_plan
+from redraft.events.errors import PlanError
+from redraft.events.messages.commands import ApproveDraft, ChangeLimits, Completed, EditDraft, StartRun
+from redraft.events.messages.conditions import outputs, plateau, score, state
+from redraft.events.messages.content import Brief
+from redraft.events.messages.domain_events import (
+    ApprovalRequested,
+    DraftPublished,
+    LoopEnded,
+    Outcome,
+    Parent,
+    RunEnded,
+)
+from redraft.events.messages.plan import Approve, Ending, Node, OnOscillation, Plan, Repeat
+from redraft.projections.record_check import check_events
+
+BODY = (JUDGE, IMPROVE)
+
+
+def loop(
+    *,
+    most: int = 2,
+    exhausted: Ending = "publish",
+    plateaued: Ending = "publish",
+    oscillation: OnOscillation = "ignore",
+    ask: Approve | None = None,
+    name: str = "L",
+    body: tuple[Node, ...] = BODY,
+) -> Repeat:
+    until = (score >= 0.95) | plateau(0.05, 1) if plateaued != "publish" else score >= 0.95
+    return Repeat(
+        name, until, most, body, on_oscillation=oscillation, on_exhausted=exhausted, on_plateau=plateaued, ask=ask
+    )
+
+
+def go(run: Run, *answers: tuple[float, str]) -> None:
+    """Answers one request after the other, each with a score and a text."""
+    for value, text in answers:
+        path, asked = next(iter(run.state.open.items()))
+        if asked.step.role == "step":
+            run.send(Completed(RUN, path, asked.attempt, {}))
+        else:
+            run.answer(path, value=value, text=text)
+
+
+def begun(*nodes: Node) -> Run:
+    run = Run(plan(*nodes))
+    go(run, (0, "one"))
+    return run
+
+
+def exhausted_run(ending: Ending, ask: Approve | None = None, *after: Node) -> Run:
+    """A run whose loop made two drafts more: scores 0.5, 0.7 and 0.6, so that the second one is the best."""
+    run = begun(loop(exhausted=ending, ask=ask), *after)
+    go(run, (0.5, ""), (0, "two"), (0.7, ""), (0, "three"), (0.65, ""))
+    return run
+
+
+def end_of(run: Run) -> tuple[Outcome, int]:
+    ended = run.events[-1]
+    assert isinstance(ended, RunEnded)
+    return ended.outcome, ended.draft.version if ended.draft else 0
+
+
+def publications(run: Run) -> int:
+    return sum(isinstance(event, DraftPublished) for event in run.events)
+
+
+def findings(run: Run) -> object:
+    return check_events(as_recorded(run.events, run.times))
+
+
+def test_a_loop_that_fails_when_it_is_exhausted_ends_the_run_as_exhausted_with_nothing_published() -> None:
+    run = exhausted_run("fail")
+    assert (end_of(run), publications(run)) == (("exhausted", 2), 0)
+    assert not any(isinstance(event, LoopEnded) for event in run.events)
+    assert findings(run) == ()
+
+
+def test_a_loop_that_asks_when_it_is_exhausted_publishes_its_best_draft_once_people_approve_it() -> None:
+    run = exhausted_run("ask", Approve("editor", ("ann",)))
+    asked = run.events[-1]
+    assert isinstance(asked, ApprovalRequested)
+    assert (asked.path, asked.draft.version, asked.approvers) == ("L[editor]", 2, ("ann",))
+    assert publications(run) == 0
+    assert approve(run, "eve") == ()
+    approve(run, "ann")
+    go(run, (0, ""))
+    assert (end_of(run), publications(run)) == (("exhausted", 2), 1)
+    assert findings(run) == ()
+
+
+def test_a_rejection_of_the_draft_that_people_are_asked_about_ends_the_run_as_rejected() -> None:
+    run = exhausted_run("ask")
+    reject(run)
+    assert (end_of(run)[0], publications(run)) == ("rejected", 0)
+    assert findings(run) == ()
+
+
+def test_an_edit_of_the_draft_that_people_are_asked_about_is_judged_and_asked_about_again() -> None:
+    run = exhausted_run("ask")
+    run.send(EditDraft(RUN, waiting(run), "by hand", by="ann"))
+    assert list(run.state.open) == ["L[edit1]/judge"]
+    go(run, (0.8, ""))
+    assert waiting(run).version == 4
+    approve(run)
+    go(run, (0, ""))
+    assert (end_of(run), publications(run)) == (("exhausted", 4), 1)
+    assert findings(run) == ()
+
+
+@pytest.mark.parametrize("ending", ["ask", "fail"])
+def test_nobody_is_asked_and_nothing_fails_where_a_draft_met_the_condition(ending: Ending) -> None:
+    run = begun(loop(exhausted=ending, plateaued=ending, oscillation=ending))
+    go(run, (0.99, ""), (0, ""))
+    assert (end_of(run), publications(run)) == (("accepted", 1), 1)
+    assert findings(run) == ()
+
+
+@pytest.mark.parametrize(("ending", "outcome"), [("fail", "plateaued"), ("ask", None), ("publish", "plateaued")])
+def test_a_plateau_has_its_own_ending(ending: Ending, outcome: Outcome | None) -> None:
+    node = Repeat("L", (score >= 0.95) | plateau(0.05, 1), 5, BODY, on_exhausted="publish", on_plateau=ending)
+    run = begun(node)
+    go(run, (0.5, ""), (0, "two"), (0.5, ""))
+    if outcome is None:
+        assert waiting(run).version == 2
+        approve(run)
+    if ending != "fail":
+        go(run, (0, ""))
+    assert (end_of(run)[0], publications(run)) == ("plateaued", ending != "fail")
+    assert findings(run) == ()
+
+
+@pytest.mark.parametrize("ending", ["stop", "ask", "fail"])
+def test_a_loop_that_goes_in_circles_has_its_own_ending(ending: OnOscillation) -> None:
+    run = begun(loop(most=5, oscillation=ending))
+    go(run, (0.5, ""), (0, "two"), (0.5, ""), (0, "one"))
+    while run.state.open and run.state.frames[-1].node is not None:
+        go(run, (0.5, ""))
+    if ending == "ask":
+        assert waiting(run).version
+        approve(run)
+    if ending != "fail":
+        go(run, (0, ""))
+    assert (end_of(run)[0], publications(run)) == ("oscillating", ending != "fail")
+    assert findings(run) == ()
+
+
+def test_people_are_asked_about_a_loop_in_a_loop_before_the_outer_condition_is_looked_at() -> None:
+    inner = loop(most=1, exhausted="ask", name="Inner")
+    outer = Repeat("Outer", outputs >= 1, 3, (inner,))
+    run = begun(outer)
+    go(run, (0.5, ""), (0, "two"), (0.6, ""))
+    asked = run.events[-1]
+    assert isinstance(asked, ApprovalRequested)
+    assert asked.path == "Outer[1]/Inner[ask]"
+    approve(run)
+    go(run, (0, ""))
+    assert (end_of(run)[0], publications(run)) == ("accepted", 1)
+    assert findings(run) == ()
+
+
+def test_a_rejected_draft_of_a_loop_in_a_loop_is_for_the_next_iteration_of_the_outer_one() -> None:
+    inner = loop(most=1, exhausted="ask", name="Inner")
+    run = begun(Repeat("Outer", outputs >= 1, 2, (inner,)))
+    go(run, (0.5, ""), (0, "two"), (0.6, ""))
+    reject(run)
+    assert list(run.state.open) == ["Outer[2]/Inner[1]/judge"]
+    assert findings(run) == ()
+
+
+def test_a_loop_in_a_loop_that_fails_ends_the_run() -> None:
+    inner = loop(most=1, exhausted="fail", name="Inner")
+    run = begun(Repeat("Outer", outputs >= 2, 3, (inner,)))
+    go(run, (0.5, ""), (0, "two"), (0.6, ""))
+    assert (end_of(run), publications(run)) == (("exhausted", 2), 0)
+    assert findings(run) == ()
+
+
+def test_people_are_not_asked_about_drafts_that_a_gate_refused() -> None:
+    gate = replace(step("critic", "gate"), gate=True)
+    run = begun(loop(most=1, exhausted="ask", body=(gate, IMPROVE)))
+    go(run, (0.1, ""), (0, "two"), (0.2, ""))
+    assert (end_of(run)[0], publications(run)) == ("rejected", 0)
+    assert findings(run) == ()
+
+
+def test_a_later_loop_that_is_accepted_publishes_without_the_question_of_the_first() -> None:
+    run = begun(loop(exhausted="ask"), loop(name="Second"))
+    go(run, (0.99, ""), (0.99, ""), (0, ""))
+    assert (end_of(run)[0], publications(run)) == ("accepted", 1)
+    assert findings(run) == ()
+
+
+def test_limits_changed_while_a_free_step_looks_at_the_last_draft_ask_nobody_else_about_it() -> None:
+    look = step("step", "look")
+    node = Repeat("L", (score >= 0.95) & state.ok, 1, (look, IMPROVE, JUDGE), on_exhausted="fail")
+    run = begun(node)
+    go(run, (0, ""), (0, "two"), (0.5, ""))
+    assert list(run.state.open) == ["L[closing]/look"]
+    run.send(ChangeLimits(RUN, until=(score >= 0.4) & state.ok, by="ann"))
+    run.send(Completed(RUN, "L[closing]/look", 1, {"ok": True}))
+    assert list(run.state.open) == ["save"]
+    go(run, (0, ""))
+    assert (end_of(run)[0], publications(run)) == ("accepted", 1)
+    assert findings(run) == ()
+
+
+@pytest.mark.parametrize(
+    ("node", "fault"),
+    [
+        (Repeat("L", score >= 0.9, 2, BODY, on_exhausted="skip"), "L: on_exhausted is 'skip'; write publish or ask"),
+        (Repeat("L", score >= 0.9, 2, BODY, ask=Approve("ann")), "L: ask says who is asked, but no end of this loop"),
+        (
+            Repeat("L", score >= 0.9, 2, BODY, on_plateau="ask", ask=Approve("ask", quorum=0)),
+            "quorum is 0; write a whole number",
+        ),
+    ],
+    ids=["unknown", "nobody asks", "quorum"],
+)
+def test_endings_that_make_no_sense_are_refused(node: Repeat, fault: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        check_plan(Plan("p", (WRITE, node, SAVE)))
+    assert fault in str(refused.value)
+
+
+def test_a_person_who_is_not_asked_cannot_approve_before_the_loop_has_ended() -> None:
+    run = begun(loop(exhausted="ask"))
+    assert run.state.current is not None
+    assert run.send(ApproveDraft(RUN, run.state.current.ref, "good", "ann")) == ()
+
+
+def test_a_fork_repeats_no_question_that_its_plan_does_not_ask() -> None:
+    def outer(ending: Ending) -> Plan:
+        return plan(Repeat("Outer", outputs >= 1, 2, (loop(most=1, exhausted=ending, name="Inner"),)))
+
+    run = Run(outer("ask"))
+    go(run, (0, "one"), (0.5, ""), (0, "two"), (0.6, ""))
+    past = as_recorded(run.events, run.times)
+    parent = Parent(past[0].run, past[-1].version)
+    assert why_unfit(StartRun("f", outer("ask"), Brief("b"), parent=parent), past) == ""
+    refused = why_unfit(StartRun("f", outer("fail"), Brief("b"), parent=parent), past)
+    assert refused == "people were asked at Outer[1]/Inner[ask], and its plan asks nobody there; fork earlier"
