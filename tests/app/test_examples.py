@@ -37,6 +37,7 @@ LAST = {
     "strategos.py": "-- all-tests-passing: accepted, 4 critiques: the condition holds: all_tests_passing 1 >= 1",
     "follow.py": "event 20: accepted: the condition holds: score 1.00 >= 0.9",
     "strategos_state.py": "-- all-tests-passing: accepted, 3 iterations: the condition holds: state.all_tests_passing",
+    "lessons.py": "accepted, 1 iterations: Why there are eclipses.",
     "adk_state.py": "-- escalating: accepted, 4 iterations: the condition holds: state.done",
     "patterns.py": "-- stepwise-correction: accepted, 2 iterations: the critic approved the draft",
 }

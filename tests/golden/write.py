@@ -70,6 +70,7 @@ from redraft.events.messages.domain_events import (
     DraftRejected,
     EventRef,
     IterationStarted,
+    LessonStruck,
     LimitsChanged,
     LoopClosing,
     LoopEnded,
@@ -91,11 +92,13 @@ from redraft.events.messages.domain_events import (
 )
 from redraft.events.messages.envelope import Origin
 from redraft.events.messages.event_names import EVENT_NAMES
+from redraft.events.messages.lessons import Lesson, Lessons
 from redraft.events.messages.plan import (
     Approve,
     Arm,
     Budget,
     Criterion,
+    LessonsSpec,
     Option,
     Parallel,
     Plan,
@@ -269,11 +272,25 @@ def with_state() -> Iterator[DomainEvent]:
     yield StateChanged("", 0, {"audience": "adults"}, by="ann")
 
 
+def with_lessons() -> Iterator[DomainEvent]:
+    """The start and end of a run that is given lessons of earlier ones, one of which people then strike out."""
+    moon = Lesson("0123456789abcdef", "Name the moon.", "judge", "suggestion", 3, 2, 1, "put in: the moon")
+    given = Lessons(
+        "article", 120, (moon, Lesson("fedcba9876543210", "Cite a source.", "judge", "error", 1, 1)), "late"
+    )
+    plan = Plan("essay", (Step("generator", "write", "write"),), lessons=LessonsSpec("article", 5))
+    yield RunStarted(plan, Brief("Why"), START, rules=7, lessons=given)
+    yield RunEnded("accepted", "all steps were done", 0)
+    yield LessonStruck("0123456789abcdef", "essay", "ann", "it was about one text", key="k")
+    yield LessonStruck("0123456789abcdef", "essay", "ann", withdrawn=True)
+
+
 ADDED: Final = {
     "measures.jsonl": with_measures,
     "late.jsonl": with_late_critics,
     "reuse.jsonl": with_reuse,
     "state.jsonl": with_state,
+    "lessons.jsonl": with_lessons,
 }
 """Further streams of the newest folder, each with the events of what came to a version later."""
 

@@ -23,6 +23,7 @@ from redraft.events.messages.domain_events import (
     DraftCritiqued,
     DraftGenerated,
     IterationStarted,
+    LessonStruck,
     LoopEnded,
     RunEnded,
     RunStarted,
@@ -105,6 +106,7 @@ def chosen_told(number: int = 0) -> list[Told]:
         ("coordinator", ApprovalRequested("sign", draft.ref, due)),
         ("ann", DraftApproved("sign", draft.ref, "ann", granted=True)),
         ("coordinator", RunEnded("accepted" if success else "exhausted", "every step is done", 0, draft.ref, 0.5)),
+        ("ann", LessonStruck("5f2b0c6d7e8f9a0b", "chosen", "ann", "of one text")),
     ]
 
 

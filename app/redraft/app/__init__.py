@@ -109,6 +109,7 @@ if TYPE_CHECKING:
         DraftRefined as DraftRefined,
         DraftRejected as DraftRejected,
         IterationStarted as IterationStarted,
+        LessonStruck as LessonStruck,
         LimitsChanged as LimitsChanged,
         CriticSkipped as CriticSkipped,
         LoopClosing as LoopClosing,

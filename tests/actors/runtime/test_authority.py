@@ -20,6 +20,7 @@ from redraft.events.messages.commands import (
     QuarantineRun,
     RetryStep,
     StartRun,
+    StrikeLesson,
 )
 from redraft.events.messages.content import Brief
 from redraft.events.messages.domain_events import StepRequested
@@ -33,6 +34,7 @@ WORDS: list[Message] = [
     PauseRun("r"),
     EraseRun("r", "ann"),
     QuarantineRun("r", "ann", "why"),
+    StrikeLesson("r", "a1", "ann"),
 ]
 
 

@@ -13,6 +13,7 @@ from redraft.actors import Workflow, score, step
 from redraft.app.builtin.llm.actors import llm_critic, llm_generator, llm_refiner
 from redraft.events.messages.commands import Critiqued, CritiqueDraft, Generate, Generated, Refine, Refined
 from redraft.events.messages.content import Critique, History, Round, new_draft
+from redraft.events.messages.lessons import Lesson
 
 EARLIER = [new_draft(number, f"Text number {number} of the tides.\n") for number in range(2, 5)]
 HISTORY = History(
@@ -91,3 +92,14 @@ async def test_a_model_is_given_the_values_of_the_state_that_its_option_names():
     assert isinstance(outcome, Generated), outcome
     told = str(server.asked[0])
     assert ("children" in told, "hush" in told, "missing" in told) == (True, False, False)
+
+
+async def test_a_model_is_given_the_lessons_of_earlier_runs_as_a_text_unless_its_option_says_no():
+    lesson = Lesson("a1", "Name the moon.", "judge", "suggestion", 2, 1, mended="put in the moon")
+    for options, is_told in (({}, True), ({"lessons": False}, False)):
+        with ModelServer([{"text": "Tides come twice a day."}]) as server:
+            asked = replace(request(**options), lessons=(lesson,))
+            outcome = await perform(llm_generator(models(server)), Generate(asked))
+        assert isinstance(outcome, Generated), outcome
+        told = str(server.asked[0])
+        assert ("LESSONS OF EARLIER RUNS" in told, "put in the moon" in told) == (is_told, is_told)

@@ -38,6 +38,7 @@ from redraft.events.messages.commands import (
     RetryStep,
     StartRun,
     SteeringMessage,
+    StrikeLesson,
     request_id,
 )
 from redraft.events.messages.content import MAX_DRAFT_BYTES, new_draft
@@ -50,6 +51,7 @@ from redraft.events.messages.domain_events import (
     DraftPublished,
     DraftRefined,
     FailureKind,
+    LessonStruck,
     PanelClosed,
     RunErased,
     RunQuarantined,
@@ -59,6 +61,7 @@ from redraft.events.messages.domain_events import (
     StepRequested,
     VerdictLate,
 )
+from redraft.events.messages.lessons import Lessons
 from redraft.events.messages.plan import RULES, Retry
 from redraft.events.messages.usage import Usage
 
@@ -86,6 +89,7 @@ def handle(
     choose: Choose = first_arm,
     recall: Recall = recall_nothing,
     queue_limit: timedelta | None = None,
+    lessons: Lessons | None = None,
 ) -> Decision:
     """Returns the events that a message brings about at this time (UTC), and the state after them.
 
@@ -93,9 +97,10 @@ def handle(
     `others` is the usage of the workflow's other runs that began on the same day, needed only for a plan with a daily
     budget. `choose` chooses the actor of a step that has several. `recall` has the verdicts of other runs, for a critic
     that takes these again. A request that a worker asks about is given up once it is older than `queue_limit`, if any.
+    A run that begins is given these `lessons`.
     """
     memory = Memory(message.run, recall)
-    first = _first_event(state, message, now, limit, others, queue_limit)
+    first = _first_event(state, message, now, limit, others, queue_limit, lessons)
     return continue_from(state, first, now, others, choose, memory)
 
 
@@ -118,18 +123,27 @@ def continue_from(
 
 
 def _first_event(
-    state: RunState, message: Message, now: datetime, limit: int, others: Usage, queue_limit: timedelta | None
+    state: RunState,
+    message: Message,
+    now: datetime,
+    limit: int,
+    others: Usage,
+    queue_limit: timedelta | None,
+    lessons: Lessons | None,
 ) -> DomainEvent | None:
     match message:
         case Critiqued() | Refined() | Generated() | Published() | Completed() | Failed():
             return _outcome(state, message, now, limit)
         case StartRun(_, plan, brief, key, tags, parent, files):  # how a fork begins, `forking` decides
             fresh = state.status == "new" and parent is None
-            return RunStarted(plan, brief, now, key, tags, rules=RULES, files=files) if fresh else None
+            given = None if plan.lessons is None else lessons
+            return RunStarted(plan, brief, now, key, tags, None, RULES, files, given) if fresh else None
         case EraseRun(_, by, reason):
             return RunErased(by, reason) if state.status in ("ended", "quarantined") and not state.erased else None
         case QuarantineRun(_, by, reason, key):
             return RunQuarantined(by, reason, key) if state.status not in ("new", "quarantined") else None
+        case StrikeLesson():
+            return _strike(state, message)
         case RetryStep():
             return _retry_step(state, message, now, others)
         case ExpireStep():
@@ -140,6 +154,14 @@ def _first_event(
             return steered(state, message, limit)
         case _:
             assert_never(message)
+
+
+def _strike(state: RunState, message: StrikeLesson) -> LessonStruck | None:
+    """Returns the event of a lesson that is struck out, or given again; None where that is so already."""
+    if state.status != "ended" or state.erased or (message.lesson in state.struck) != message.withdrawn:
+        return None
+    said = message.by, message.reason, message.withdrawn, message.key
+    return LessonStruck(message.lesson, state.plan.name, *said)
 
 
 def _outcome(state: RunState, message: OutcomeMessage, now: datetime, limit: int) -> DomainEvent | None:

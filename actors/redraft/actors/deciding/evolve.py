@@ -28,6 +28,7 @@ from redraft.actors.deciding.policy import looks_for_oscillation, with_made_draf
 from redraft.actors.deciding.reusing import keep_verdict
 from redraft.actors.deciding.rows import pass_step, settle_judgement
 from redraft.actors.deciding.run_values import Changing, check_again, first_values, may_change, with_changes
+from redraft.actors.deciding.set_aside import set_aside
 from redraft.actors.deciding.skipping import note_skipped
 from redraft.actors.deciding.state import (
     Candidate,
@@ -62,6 +63,7 @@ from redraft.events.messages.domain_events import (
     DraftPublished,
     DraftRefined,
     IterationStarted,
+    LessonStruck,
     LoopClosing,
     LoopEnded,
     PanelClosed,
@@ -88,7 +90,7 @@ def fold(events: Iterable[DomainEvent], state: RunState = RunState()) -> RunStat
     """
     happened = tuple(events)
     if any(isinstance(event, RunQuarantined) for event in happened):
-        return _set_aside(replace(state, version=state.version + len(happened)), happened)
+        return set_aside(replace(state, version=state.version + len(happened)), happened)
     for event in happened:
         state = evolve(state, event)
     return state
@@ -129,8 +131,10 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
             return replace(state, status="ended", open={}, frames=(), approval=None, late={})
         case RunErased():
             return replace(state, erased=True)
+        case LessonStruck(lesson=lesson, withdrawn=back):
+            return replace(state, struck=state.struck - {lesson} if back else state.struck | {lesson})
         case RunQuarantined():
-            return _set_aside(state)
+            return set_aside(state)
         case ApprovalRequested():
             return request_approval(state, event)
         case ApprovalExpired():
@@ -139,19 +143,6 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
             return steer(state, event)
         case _:
             assert_never(event)
-
-
-def _set_aside(state: RunState, happened: Iterable[DomainEvent] = ()) -> RunState:
-    """Returns the state of a run that is decided on no more, whatever else these events contain."""
-    for event in happened:
-        match event:
-            case RunStarted(plan, brief, at):
-                state = replace(state, plan=plan, brief=brief, started=at)
-            case RunErased():
-                state = replace(state, erased=True)
-            case _:
-                pass
-    return replace(state, status="quarantined", open={}, frames=(), approval=None, late={}, picks=(), failure=None)
 
 
 def _apply_start(state: RunState, event: RunStarted) -> RunState:

@@ -54,14 +54,15 @@ def begin_fork(
 ) -> Decision:
     """Returns the events that a fork begins with, and its state; `past` are its parent's events, all that it repeats.
 
-    The fork follows the rules of its parent. `elapsed` continues from the parent's last event: the time since then is
-    not counted. `others` is what other runs used of a daily budget; `choose` chooses the actor of a step that has
-    several; `recall` has the verdicts of other runs.
+    The fork follows the rules of its parent, and has its lessons. `elapsed` continues from the parent's last event: the
+    time since then is not counted. `others` is what other runs used of a daily budget; `choose` chooses the actor of a
+    step that has several; `recall` has the verdicts of other runs.
     """
     begun = past[0].data
     elapsed = past[-1].time - begun.at if isinstance(begun, RunStarted) else timedelta()
     rules = begun.rules if isinstance(begun, RunStarted) else RULES
-    given = (start.key, start.tags, start.parent, rules, start.files)
+    lessons = begun.lessons if isinstance(begun, RunStarted) else None
+    given = (start.key, start.tags, start.parent, rules, start.files, lessons)
     first = RunStarted(start.plan, start.brief, now - elapsed, *given)
     events: list[DomainEvent] = [first, *(event.data for event in past[1:])]
     state, memory = fold(events), Memory(start.run, recall)

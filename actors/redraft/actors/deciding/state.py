@@ -221,6 +221,7 @@ class RunState(msgspec.Struct, frozen=True, gc=False):
     advice: tuple[int, ...] = ()
     steered: tuple[str, ...] = ()
     erased: bool = False
+    struck: frozenset[str] = frozenset()
     approval: Approval | None = None
     approved: DraftRef | None = None
     rejected: tuple[str, ...] = ()

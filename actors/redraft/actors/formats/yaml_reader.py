@@ -44,6 +44,7 @@ from redraft.events.messages.plan import (
     Arm,
     Budget,
     Criterion,
+    LessonsSpec,
     Node,
     Option,
     Parallel,
@@ -280,12 +281,13 @@ def _lines(item: SourceNode, found: dict[str, SourceNode]) -> dict[str, int]:
 
 
 _READERS: Final[Mapping[str, Callable[[SourceNode], object]]] = {
-    **dict.fromkeys(("actor", "name", "version", "rollback_of", "says"), read_text),
+    **dict.fromkeys(("actor", "name", "version", "rollback_of", "says", "workflow"), read_text),
     **dict.fromkeys(("combine", "keep", "reuse", "on_failure", "on_deadline"), read_word),
     **dict.fromkeys(("on_exhausted", "on_plateau", "on_oscillation"), read_word),
     "ask": lambda spot: Approve(**_settings(mapping(spot, KEYS["approve"]), name="ask")),
     **dict.fromkeys(("timeout", "queue_wait", "initial", "maximum", "deadline", "seconds"), read_seconds),
-    **dict.fromkeys(("max_iterations", "max_failures", "attempts", "quorum", "tokens", "calls", "history"), read_whole),
+    **dict.fromkeys(("max_iterations", "max_failures", "attempts", "quorum", "limit"), read_whole),
+    **dict.fromkeys(("tokens", "calls", "history"), read_whole),
     **dict.fromkeys(("factor", "cost", "weight"), read_number),
     "rollback_margin": _margin,
     "gate": _gate,
@@ -304,5 +306,6 @@ _READERS: Final[Mapping[str, Callable[[SourceNode], object]]] = {
     "approvers": lambda spot: tuple(map(read_text, sequence(spot))),
     "budget": _budget,
     "daily_budget": _budget,
+    "lessons": lambda spot: LessonsSpec(**_settings(mapping(spot, KEYS["lessons"]))),
 }
 """The reader of each setting that is no node; what the texts may be, `check_plan` knows."""

@@ -10,7 +10,19 @@ import yaml
 from redraft.actors.conditions.printing import print_condition, print_points
 from redraft.actors.plans.arms import NAMES
 from redraft.events.messages.conditions import Condition
-from redraft.events.messages.plan import Approve, Arm, Budget, Criterion, Parallel, Plan, Repeat, Retry, Role, Step
+from redraft.events.messages.plan import (
+    Approve,
+    Arm,
+    Budget,
+    Criterion,
+    LessonsSpec,
+    Parallel,
+    Plan,
+    Repeat,
+    Retry,
+    Role,
+    Step,
+)
 
 CONDITION: Final = "condition"
 """The verb of a condition of one's own, which is a critic that says only whether it holds."""
@@ -26,7 +38,8 @@ VERBS: Final[dict[str, Role]] = {
 """The role of each verb, which is the first word of its steps."""
 
 KEYS: Final[dict[str, tuple[str, ...]]] = {
-    "plan": ("name", "state", "state_types", "steps", "on_failure", "budget", "daily_budget"),
+    "plan": ("name", "state", "state_types", "steps", "on_failure", "budget", "daily_budget", "lessons"),
+    "lessons": ("workflow", "limit"),
     "budget": ("tokens", "cost", "calls", "seconds"),
     "step": (
         "actor",
@@ -124,6 +137,8 @@ def _plain(key: str, value: object) -> object:
             return _settings("retry", value)
         case Budget():
             return _settings("budget", value)
+        case LessonsSpec():
+            return _settings("lessons", value)
         case Arm():
             return _arm(value)
         case Step() if key == "judge":

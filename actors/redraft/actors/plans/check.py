@@ -20,6 +20,7 @@ from redraft.actors.conditions.printing import print_condition
 from redraft.actors.conditions.reading import SCORE, check_gain, check_name_declared, critics_of
 from redraft.actors.conditions.text import check_printable, is_reference, terms
 from redraft.actors.conditions.values import asks_critics, check_values
+from redraft.actors.plans.check_lessons import check_lessons
 from redraft.actors.plans.check_nodes import (
     check_budget,
     check_choice,
@@ -76,6 +77,7 @@ def check_plan(plan: Plan) -> Plan:
     check_budget("budget", plan.budget)
     check_budget("daily_budget", plan.daily, a_day=True)
     check_state(plan.state)
+    check_lessons(plan.lessons)
     check_writers(plan.steps, plan.state)
     if check_flow(plan.steps) == "none":
         raise PlanError("", f"nothing in the workflow {plan.name!r} writes a draft; add a generator")

@@ -186,7 +186,7 @@ class _Again:
         self._now = events[0].time
         begun = events[0].data
         if isinstance(begun, RunStarted):
-            first = RunStarted(plan, begun.brief, begun.at, rules=begun.rules)
+            first = RunStarted(plan, begun.brief, begun.at, rules=begun.rules, lessons=begun.lessons)
             memory = Memory(self._run, self._recall)
             self._keep(continue_from(self._state, first, self._now, choose=self._choose, memory=memory))
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from redraft.actors.values import ignore
 from redraft.events.messages.content import Brief, Critique, Draft, History
+from redraft.events.messages.lessons import Lesson
 from redraft.events.messages.plan import Criterion, Option
 from redraft.events.messages.run_state import Value, Values
 from redraft.events.messages.scales import Scale
@@ -101,8 +102,9 @@ class Context:
     compares the one that it judges. `timeout` is in seconds. `idempotency_key` names the work, and is the same at every
     attempt: give it to any service that must apply the work's effect once. `scale` and `criteria` are those on which
     the plan has a critic judge, `measures` the names of what it counts; with `only_issues` it has a refiner change
-    nothing but what the critique's issues quote. `state` is the run's state when the work was requested. `spent` and
-    `used` report the usage of the work, whether it then succeeds or fails.
+    nothing but what the critique's issues quote. `state` is the run's state when the work was requested. `lessons` are
+    those of earlier runs that a generator or refiner is given. `spent` and `used` report the usage of the work, whether
+    it then succeeds or fails.
     """
 
     run: str
@@ -120,6 +122,7 @@ class Context:
     measures: tuple[str, ...] = ()
     only_issues: bool = False
     state: RunValues = field(default_factory=lambda: RunValues({}))
+    lessons: tuple[Lesson, ...] = ()
     on_usage: Callable[[], None] = ignore
 
     @property

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from redraft.actors.plans.arms import with_arms
 from redraft.actors.plans.check import check_nodes, check_plan, check_ready
+from redraft.actors.plans.check_lessons import lessons_spec
 from redraft.actors.plans.check_nodes import check_budget, check_choice
 from redraft.actors.plans.paths import check_name, map_steps, steps_in
 from redraft.actors.workflow.actor import Actor
@@ -46,6 +47,7 @@ from redraft.events.messages.plan import (
     Budget,
     Ending,
     Keep,
+    LessonsSpec,
     OnFailure,
     OnOscillation,
     OnStepFailure,
@@ -62,15 +64,23 @@ class Workflow:
 
     __slots__ = ("_actors", "_plan")
 
-    def __init__(self, name: str, *, state: type | Mapping[str, Value] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        state: type | Mapping[str, Value] | None = None,
+        lessons: LessonsSpec | Mapping[str, str | int] | bool | None = None,
+    ) -> None:
         """Makes an empty workflow.
 
         `state` says which values the state of its runs has: a pydantic model, a msgspec struct or a dataclass, whose
-        defaults runs begin with; or only these values, given by name, beside which there may be any others. Raises
-        PlanError unless the name is 1 to 100 letters, digits, `_` and `-`, and for a state that cannot be one.
+        defaults runs begin with; or only these values, given by name, beside which there may be any others.
+        `lessons` gives generators and refiners lessons of earlier runs: True for ten of this workflow, or
+        `{"workflow": name, "limit": most}`. Raises PlanError unless the name is 1 to 100 letters, digits, `_` and `-`,
+        and for a state that cannot be one.
         """
         check_name("", name, "workflow")
-        self._plan = Plan(name, (), state=state_spec(state))
+        self._plan = Plan(name, (), state=state_spec(state), lessons=lessons_spec(lessons))
         self._actors: Actors = MappingProxyType({})
 
     @classmethod

@@ -44,6 +44,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Verb]]] = {
         "pause": Verb("Pause a run.", "verbs.steer", "pause", "PAUSE"),
         "resume": Verb("Go on with a run that is paused.", "verbs.steer", "resume", "RESUME"),
         "cancel": Verb("End a run with its best draft so far.", "verbs.steer", "cancel", "CANCEL"),
+        "lessons": Verb("Strike lessons out that later runs should not be given.", "verbs.lessons"),
         "quarantine": Verb("Set a run aside whose record is wrong.", "verbs.steer", "quarantine", "QUARANTINE"),
     },
     "Try another way": {

@@ -44,6 +44,7 @@ from redraft.events.messages.commands import (
     ResumeRun,
     StartRun,
     SteeringMessage,
+    StrikeLesson,
 )
 from redraft.events.messages.conditions import Condition
 from redraft.events.messages.content import Brief, DraftRef, Files, check_tags, checked
@@ -232,14 +233,14 @@ class Client:
         checked(text, "edit", self._limit)
         await self.steer(EditDraft(run, before, text, reason, by))
 
-    async def steer(self, message: SteeringMessage | QuarantineRun, *, actor: str = "") -> str:
+    async def steer(self, message: SteeringMessage | QuarantineRun | StrikeLesson, *, actor: str = "") -> str:
         """Says this to a run that goes on, once in effect; gives the message's id, which its event's id begins with.
 
         The event names as its `actor` who says so in the message, unless it is given: the name and how it is known.
         Raises InputError for a run that has ended, SetAside for one that was set aside, where this client reads the
         store.
         """
-        if self._store is not None and not isinstance(message, CancelRun | QuarantineRun):
+        if self._store is not None and not isinstance(message, CancelRun | QuarantineRun | StrikeLesson):
             await self._require_running(message.run)
         said = self._new_message_id()
         await self._send(msgspec.structs.replace(message, key=message.key or said), actor or message.by, said)

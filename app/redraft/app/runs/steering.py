@@ -36,6 +36,7 @@ from redraft.events.messages.commands import (
     RejectDraft,
     ResumeRun,
     SteeringMessage,
+    StrikeLesson,
 )
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import RunEnded, RunQuarantined
@@ -93,7 +94,7 @@ async def steer_on(
     if settings.bus != LOCAL and past[0].actor in BEGUN_HERE:
         settings, sender = settings.model_copy(update={"bus": LOCAL}), None
     refuse(fold(event.data for event in past), message, settings)
-    event = await _record(settings, runtime, message, sender, actor)
+    event = await record_message(settings, runtime, message, sender, actor)
     if event is None and settings.bus == LOCAL:
         refuse(fold(each.data for each in await runtime.store.read(run)), message, settings)
     return run, event
@@ -168,10 +169,10 @@ def _what_now(state: RunState, run: str, *, is_shared: bool) -> str:
     return f"if no process works on it: redraft run --resume {run}"
 
 
-async def _record(
+async def record_message(
     settings: Settings,
     runtime: LocalRuntime,
-    message: SteeringMessage | QuarantineRun,
+    message: SteeringMessage | QuarantineRun | StrikeLesson,
     sender: Client | None = None,
     actor: str = "",
 ) -> Recorded | None:
@@ -191,7 +192,7 @@ async def _record(
 
 
 async def _send(
-    client: Client, runtime: LocalRuntime, message: SteeringMessage | QuarantineRun, actor: str
+    client: Client, runtime: LocalRuntime, message: SteeringMessage | QuarantineRun | StrikeLesson, actor: str
 ) -> Recorded | None:
     after, sets_aside = await runtime.store.head(), isinstance(message, QuarantineRun)
     message_id = await client.steer(message, actor=actor)
@@ -218,7 +219,7 @@ async def quarantine(settings: Settings, text: str, reason: str, by: str) -> tup
             raise InputError(f"run {found.run} is set aside already: {found.reason}")
         if settings.bus != LOCAL:
             await _require_event(runtime, found.run)
-        event = await _record(settings, runtime, QuarantineRun(found.run, by, reason))
+        event = await record_message(settings, runtime, QuarantineRun(found.run, by, reason))
         if event is None and settings.bus == LOCAL:
             raise InputError(f"run {found.run} is set aside already")
         return found.run, event

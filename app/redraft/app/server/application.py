@@ -18,6 +18,7 @@ from redraft.app.server.api import (
     events,
     figures,
     imagining,
+    lessons,
     run_reading,
     steering,
     submitting,
@@ -52,7 +53,11 @@ def build_application(service: Service, pages: Router) -> Litestar:
         route_handlers=[
             Router("/", route_handlers=submitting.HANDLERS, guards=[needs("submit")]),
             Router("/", route_handlers=working.HANDLERS, guards=[needs("work")]),
-            Router("/", route_handlers=[*steering.HANDLERS, *administration.HANDLERS], guards=[needs("operate")]),
+            Router(
+                "/",
+                route_handlers=[*steering.HANDLERS, *lessons.HANDLERS, *administration.HANDLERS],
+                guards=[needs("operate")],
+            ),
         ],
         guards=[refuse_read_only(service)],
     )

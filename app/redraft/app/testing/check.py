@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from redraft.actors.plans.paths import steps_in
 from redraft.app.testing.faults import Faults
+from redraft.app.testing.learning import check_lessons
 from redraft.app.testing.workload import Cast, Script
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import (
@@ -33,6 +34,7 @@ from redraft.events.messages.domain_events import (
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.run_state import Values
 from redraft.projections.record_check import check_events
+from redraft.projections.record_check.lessons import strikes_in
 from redraft.projections.record_check.run_state import changes_of
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ def faults_of(events: Sequence[Recorded], world: World, script: Cast, faults: Fa
         *_check_deadlines(events, world),
         *_check_published(events, script),
         *_check_state(events, world, script),
+        *check_lessons(events, script.lessons if isinstance(script, Script) else {}),
     ]
 
 
@@ -72,8 +75,11 @@ def _check_records(events: Sequence[Recorded]) -> Iterator[str]:
         if event.id in ids:
             yield f"id: event {event.position} has the id of event {ids[event.id]}"
         ids[event.id] = event.position
+    strikes: defaultdict[tuple[str, str], list[tuple[int, bool]]] = defaultdict(list)
+    for lesson, strike in strikes_in(events):
+        strikes[lesson].append(strike)
     for history in runs.values():
-        yield from (f"{each.code}: {each.message}" for each in check_events(history, runs))
+        yield from (f"{each.code}: {each.message}" for each in check_events(history, runs, strikes))
 
 
 def _check_ends(events: Sequence[Recorded], world: World) -> Iterator[str]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import random as global_random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from contextvars import copy_context
 from datetime import timedelta
 from functools import partial
@@ -21,10 +19,12 @@ from redraft.app.testing.check import faults_of
 from redraft.app.testing.endings import ending_plan
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
 from redraft.app.testing.lateness import late_plan
+from redraft.app.testing.learning import PAUSE, learning_plans, strike_lessons
 from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
 from redraft.app.testing.nodes import World, coordinate, decide, read, rebuild, serve, submit, subscribe, work
 from redraft.app.testing.places import held_plan
 from redraft.app.testing.reusing import reusing_plans
+from redraft.app.testing.seeding import seed_random
 from redraft.app.testing.stateful import stateful_brief, stateful_plan
 from redraft.app.testing.storage import SILENT, SimDatabase
 from redraft.app.testing.workload import Cast, Script, random_for, random_plan
@@ -109,7 +109,7 @@ class Setting(msgspec.Struct, frozen=True):
 def history(seed: int, setting: Setting = Setting()) -> History:  # noqa: B008 - frozen
     """Makes the history of a seed."""
     loop = SimLoop(Random(f"{seed} order"))
-    with apart(), _seed_random(seed):
+    with apart(), seed_random(seed):
         try:
             return _Deployment(loop, seed, setting).run()
         finally:
@@ -149,6 +149,12 @@ class _Deployment:
             self._plans = reusing_plans(again, self._plans)
         if again is not None and isinstance(self._cast, Script):
             self._cast.again = again
+        self._learning = None if setting.plans else random_for(seed, "lessons", 0.15)
+        if self._learning is not None:
+            self._plans = learning_plans(self._learning, self._plans)
+            self._world.learns = True
+        if self._learning is not None and isinstance(self._cast, Script):
+            self._cast.learning = self._learning
         self._briefs = setting.briefs or tuple(
             f"brief k{number if again is None else 0}" for number in range(len(self._plans))
         )
@@ -196,8 +202,11 @@ class _Deployment:
         for number in range(self._world.servers):
             self._start(f"server {number + 1}", lambda p: serve(self._world, p), mortal=True)
         for number, (plan, brief) in enumerate(zip(self._plans, self._briefs, strict=True)):
-            given = plan, f"k{number}", self._random.uniform(0, 20), brief
+            pause = number * self._learning.uniform(0, PAUSE) if self._learning else 0.0
+            given = plan, f"k{number}", pause + self._random.uniform(0, 20), brief
             self._start(f"client {number + 1}", lambda p, a=given: submit(self._world, p, *a))
+        if (learning := self._learning) is not None:
+            self._start("teacher", lambda p: strike_lessons(self._world, p, learning))
         self._start("people", lambda p: decide(self._world, p, unasked=self._unasked))
         if self._faults.happens(self._faults.odds.broker_wiped, WIPED):
             self._loop.call_later(self._faults.between(2, SOON), self._wipe, WIPED)
@@ -363,21 +372,6 @@ class _Deployment:
     def _unheard(self, process: Process) -> None:
         self._world.broker.disconnect(process)
         self._world.database.unheard(process)
-
-
-@contextmanager
-def _seed_random(seed: int) -> Iterator[None]:
-    """Seeds the global random source, which pauses between retries use."""
-    from stamina import instrumentation  # it takes a while, and only those who serve need it
-
-    state, hooks = global_random.getstate(), instrumentation.get_on_retry_hooks()
-    global_random.seed(seed)
-    instrumentation.set_on_retry_hooks([])
-    try:
-        yield
-    finally:
-        instrumentation.set_on_retry_hooks(hooks)
-        global_random.setstate(state)
 
 
 def shortest(seed: int, setting: Setting) -> tuple[int, History]:

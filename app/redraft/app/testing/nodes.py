@@ -23,6 +23,7 @@ from redraft.actors import Actor
 from redraft.actors.runtime.coordinating.answer_routes import AnswerRoutes
 from redraft.actors.runtime.coordinating.command_handler import CommandHandler
 from redraft.actors.runtime.coordinating.coordinator import Coordinator
+from redraft.actors.runtime.coordinating.deferring import no_lessons
 from redraft.actors.runtime.coordinating.recalling import Candidates, find_earlier
 from redraft.actors.runtime.coordinating.sharing import Share
 from redraft.actors.runtime.coordinating.timekeeper import QUEUE_LIMIT, QueueMonitor, Timekeeper
@@ -34,6 +35,7 @@ from redraft.app.process.lifecycle import Part, all_kept_up, retry_forever, toge
 from redraft.app.subscribing.feed import StoreFeed
 from redraft.app.subscribing.subscriber import Subscriber
 from redraft.app.testing.broker import SimBroker, SimBus
+from redraft.app.testing.learning import lesson_reader, own_views
 from redraft.app.testing.loop import Process, SimExecutor, SimLoop
 from redraft.app.testing.stateful import EVERY, random_changes
 from redraft.app.testing.storage import SimDatabase, SimLease, new_views
@@ -113,7 +115,7 @@ PATIENT: Final = Retry(attempts=1000, maximum=10.0)
 
 
 UP_TO_DATE: Final = 0.8
-"""The share of the look-ups of verdicts before which their read model is brought up to date."""
+"""The share of the look-ups of verdicts, and of lessons, before which their read model is brought up to date."""
 
 
 class World:
@@ -131,6 +133,7 @@ class World:
         self.declined: set[str] = set()
         self.coordinators = count()
         self.recalls = False
+        self.learns = False
         self.values: Random | None = None
         self.forked: defaultdict[str, list[Values]] = defaultdict(list)
         """The changes with which people forked each run; of several the first that arrived counts."""
@@ -184,7 +187,9 @@ async def coordinate(world: World, process: Process) -> None:
     earlier = partial(find_earlier, store, await _candidates(world, process, store)) if world.recalls else None
     spent = partial(spent_on, views)
     resend = resend_by(relay)
-    handler = CommandHandler(store, clock, resend, spent=spent, report=report, earlier=earlier, queue_limit=QUEUE_LIMIT)
+    lessons = await lesson_reader(world, process, store, UP_TO_DATE) if world.learns else no_lessons
+    more = partial(CommandHandler, spent=spent, report=report, earlier=earlier, queue_limit=QUEUE_LIMIT)
+    handler = more(store, clock, resend, lessons=lessons)
     share = (
         Share(f"{process} {next(world.coordinators)}", partitions, world.database.shares(process), turned=routes.follow)
         if partitions
@@ -197,9 +202,7 @@ async def coordinate(world: World, process: Process) -> None:
 
 async def _candidates(world: World, process: Process, store: EventStore) -> Candidates:
     """Returns what finds recorded verdicts in a read model of this process, which at times lags behind the log."""
-    executor = partial(SimExecutor, world.loop, process, world.database.takes, near=True)
-    views = Views(SqliteStorage(None), (VERDICTS,), lambda notice: None, lambda name: executor())
-    await views.open()
+    views = await own_views(world, process, VERDICTS)
 
     async def candidates(key: str) -> Sequence[EventRef]:
         if world.random.random() < UP_TO_DATE:

@@ -16,11 +16,13 @@ from redraft.actors.plans.check import check_ready
 from redraft.actors.plans.paths import map_nodes
 from redraft.actors.workflow.actor import Function
 from redraft.app.testing.faults import Faults
+from redraft.app.testing.learning import random_wish
 from redraft.app.testing.places import random_issues, random_revision
 from redraft.app.testing.reusing import text_again
 from redraft.app.testing.stateful import SURE, beside, free_actors
 from redraft.events.errors import PlanError
 from redraft.events.messages.conditions import AnyOf, Approved, Compare, Condition, Plateau
+from redraft.events.messages.lessons import Lesson
 from redraft.events.messages.plan import (
     Approve,
     Arm,
@@ -247,6 +249,10 @@ class Script:
         """Draws changes of runs' state; None where no plan has any."""
         self.given: defaultdict[tuple[str, str, int], list[Values]] = defaultdict(list)
         """The state that the actor was given at each call, by request."""
+        self.learning: Random | None = None
+        """Draws what critics ask for where runs are given lessons; None where no plan asks for any."""
+        self.lessons: defaultdict[tuple[str, str, int], list[tuple[Lesson, ...]]] = defaultdict(list)
+        """The lessons that the actor was given at each call, by request."""
         self._random = random
         self._faults = faults
 
@@ -274,7 +280,7 @@ class Script:
         share = random.choice((0.3, 0.6, 0.6, 0.9, 1.0))
         issues = random_issues(self.places, draft.text) if self.places and draft else ()
         if not context.criteria:
-            said = Critique(share, suggestions=("say more",), approved=approved, issues=issues)
+            said = Critique(share, suggestions=self._wishes(), approved=approved, issues=issues)
             return replace(said, measures=self._count(context)) if context.measures else said
         quote = draft.text[:5] if self.places and draft else ""
         marks = {
@@ -289,12 +295,15 @@ class Script:
         counted = {"measures": self._count(context)} if context.measures else {}
         return {
             "criteria": marks,
-            "suggestions": ["say more"],
+            "suggestions": self._wishes(),
             "approved": approved,
             "issues": issues,
             **own,
             **counted,
         }
+
+    def _wishes(self) -> tuple[str, ...]:
+        return ("say more",) if self.learning is None else ("say more", random_wish(self.learning))
 
     def _count(self, context: Context) -> dict[str, float]:
         """Returns numbers for what the plan has counted, and only sometimes for what may be missing."""
@@ -315,6 +324,7 @@ class Script:
             self.calls[place] += 1
             if self.values is not None:
                 self.given[place].append(dict(context.state))
+            self.lessons[place].append(context.lessons)
             context.used(Usage(calls=1, tokens=100))
             await asyncio.sleep(self._faults.between(0.01, 5))
             if self._faults.happens(odds.actor_late, f"{what} takes longer than its time"):

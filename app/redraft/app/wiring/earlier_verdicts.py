@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Final
 
+from redraft.app.wiring.caught_up import PATIENCE, CaughtUp
 from redraft.events.errors import StoreError
 from redraft.events.messages.domain_events import EventRef
 from redraft.projections.backends import ReadModels
-from redraft.projections.engine.views import Views
 from redraft.projections.read_models.verdicts import VERDICTS, verdicts
-
-PATIENCE: Final = 5.0
-"""Seconds that a decision waits for the read model, as on the first read of a long log; then the critic is asked."""
 
 
 class EarlierVerdicts:
@@ -27,36 +22,14 @@ class EarlierVerdicts:
     def __init__(
         self, models: ReadModels, is_imported: Callable[[str], Awaitable[bool]], patience: float = PATIENCE
     ) -> None:
-        self._models = models
+        self._model = CaughtUp(models, VERDICTS, patience)
         self._is_imported = is_imported
-        self._patience = patience
-        self._views: Views | None = None
-        self._wanted = asyncio.Event()
-        self._read = asyncio.Event()
-        self._late = False
+        self.run = self._model.run
 
     async def __call__(self, key: str) -> Sequence[EventRef]:
         """Returns events that may have a verdict with this key, the latest first; none while they cannot be read."""
-        reading = self._read
-        self._wanted.set()
-        try:
-            async with asyncio.timeout(0 if self._late else self._patience):
-                await reading.wait()
-        except TimeoutError:
-            self._late = True  # until it has caught up, nobody waits for it again
+        views = await self._model.views()
         with suppress(StoreError):
-            found = await verdicts(self._views, key) if self._views is not None else ()
+            found = await verdicts(views, key) if views is not None else ()
             return [each for each in found if not await self._is_imported(each.run)]
         return ()
-
-    async def run(self) -> None:
-        """Brings the read model up to date whenever it is wanted, until it is cancelled. Raises StoreError."""
-        while True:
-            await self._wanted.wait()
-            self._wanted.clear()
-            try:
-                self._views = await self._models.of(VERDICTS)
-                self._late = False
-            finally:  # where it cannot be read, nobody waits for it in vain
-                done, self._read = self._read, asyncio.Event()
-                done.set()

@@ -32,6 +32,7 @@ from redraft.app.process.lifecycle import Part
 from redraft.app.settings.settings import Settings
 from redraft.app.telemetry.telemetry import find_telemetry
 from redraft.app.wiring.coordinator_views import ArmTallies, StepsAgenda
+from redraft.app.wiring.earlier_lessons import EarlierLessons
 from redraft.app.wiring.earlier_verdicts import EarlierVerdicts
 from redraft.events.bus.port import Bus, EventPublisher, PeerChannel, Queues
 from redraft.events.errors import RedraftError
@@ -72,16 +73,17 @@ class Resources:
 class OtherRuns:
     """Gives a coordinator what it decides by of other runs; each part is read when it is asked for.
 
-    These are the tallies of `arms`, and `verdicts`.
+    These are the tallies of `arms`, `verdicts` and `lessons`.
     """
 
     def __init__(self, resources: Resources) -> None:
         self.arms = ArmTallies(resources.models)
         self.verdicts = EarlierVerdicts(resources.models, resources.store.is_imported)
+        self.lessons = EarlierLessons(resources.models)
 
     def parts(self) -> dict[str, Part]:
         """Returns what has to run beside the coordinator."""
-        return {"choices": self.arms.run, "verdicts": self.verdicts.run}
+        return {"choices": self.arms.run, "verdicts": self.verdicts.run, "lessons": self.lessons.run}
 
 
 def every_run(run: str) -> bool:
@@ -102,7 +104,7 @@ def build_handler(
     telemetry = find_telemetry()
     new_trace = telemetry.new_trace if telemetry else no_trace
     queue_limit = timedelta(seconds=resources.settings.queue_limit)
-    given = limit, spent, others.arms, report, authority, new_trace, earlier, queue_limit
+    given = limit, spent, others.arms, report, authority, new_trace, earlier, queue_limit, others.lessons
     return CommandHandler(resources.store, utc_now, resend, *given)
 
 

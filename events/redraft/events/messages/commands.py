@@ -11,6 +11,9 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
+from redraft.events.messages.after_end import EraseRun as EraseRun
+from redraft.events.messages.after_end import QuarantineRun as QuarantineRun
+from redraft.events.messages.after_end import StrikeLesson as StrikeLesson
 from redraft.events.messages.conditions import Condition
 from redraft.events.messages.content import (
     MOST_EVENTS,
@@ -27,6 +30,7 @@ from redraft.events.messages.content import (
     Tags,
 )
 from redraft.events.messages.domain_events import FailureKind, Parent
+from redraft.events.messages.lessons import Lesson
 from redraft.events.messages.plan import Criterion, Option, Plan, Role
 from redraft.events.messages.run_state import Values
 from redraft.events.messages.scales import Scale
@@ -48,7 +52,8 @@ class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     the work starts. A critic gives its score, and that for each of the `criteria`, on the `scale` that the plan
     declares; in its outcome they are 0..1. It gives a number for each of the `measures`; one whose name ends with `?`
     may be missing. With `only_issues` a refiner may change nothing outside of the places of the critique's issues,
-    unless people gave advice. `reply_key` is the routing key of the outcome; `inbox` where it is empty.
+    unless people gave advice. `reply_key` is the routing key of the outcome; `inbox` where it is empty. `lessons`, of
+    earlier runs, are for generators and refiners: texts, and no instructions.
     """
 
     id: str
@@ -72,6 +77,7 @@ class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     reply_key: str = ""
     state: Values = {}
     confirmed_at: datetime | None = None
+    lessons: tuple[Lesson, ...] = ()
 
 
 class Generate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -252,23 +258,6 @@ class ResumeRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     key: str = ""
 
 
-class EraseRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The key of an ended run was destroyed: records by whom (`by`) and why (`reason`)."""
-
-    run: str
-    by: str
-    reason: str = ""
-
-
-class QuarantineRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A person quarantines a run, whatever its events are: `by` names the person, `reason` says why."""
-
-    run: str
-    by: str
-    reason: str
-    key: str = ""
-
-
 class RetryStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The timekeeper reports that the backoff after this failed attempt is over."""
 
@@ -346,7 +335,15 @@ SteeringMessage: TypeAlias = (
 """The commands with which people steer a running run."""
 
 Message: TypeAlias = (
-    OutcomeMessage | StartRun | RetryStep | ExpireStep | ConfirmStep | EraseRun | QuarantineRun | SteeringMessage
+    OutcomeMessage
+    | StartRun
+    | RetryStep
+    | ExpireStep
+    | ConfirmStep
+    | EraseRun
+    | QuarantineRun
+    | StrikeLesson
+    | SteeringMessage
 )
 
 WORK_NAMES: dict[type[Work], str] = {
@@ -382,6 +379,7 @@ MESSAGE_NAMES: dict[type[Message], str] = {
     CancelRun: "run.cancel.v1",
     EraseRun: "run.erase.v1",
     QuarantineRun: "run.quarantine.v1",
+    StrikeLesson: "lesson.strike.v1",
     GuideRun: "run.guide.v1",
     ChangeLimits: "run.limit.v1",
     PauseRun: "run.pause.v1",

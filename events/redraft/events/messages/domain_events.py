@@ -7,8 +7,12 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from redraft.events.messages.after_end import LessonStruck as LessonStruck
+from redraft.events.messages.after_end import RunErased as RunErased
+from redraft.events.messages.after_end import RunQuarantined as RunQuarantined
 from redraft.events.messages.conditions import Condition
 from redraft.events.messages.content import Brief, Critique, Draft, DraftRef, Edit, Files, Receipt, Refusal, Tags
+from redraft.events.messages.lessons import Lessons
 from redraft.events.messages.plan import OnDeadline, Plan, Role
 from redraft.events.messages.run_state import Values
 from redraft.events.messages.scales import Scale
@@ -37,6 +41,7 @@ class EventRef(msgspec.Struct, frozen=True, gc=False):
 class RunStarted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A run of this plan began for this brief; `elapsed` counts from `at` (UTC). Its `rules` say how to decide it. The
     events 2 to `parent.version` of a fork repeat its parent's. `files` are those that its functions came from.
+    `lessons` are those that it was given, if its plan asks for them; a fork has its parent's.
     """
 
     plan: Plan
@@ -47,6 +52,7 @@ class RunStarted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     parent: Parent | None = None
     rules: int = 1
     files: Files = Files()
+    lessons: Lessons | None = None
 
 
 class IterationStarted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -264,7 +270,7 @@ class ChoicesCredited(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
 
 
 class RunEnded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A run ended: only RunErased and RunQuarantined may follow. `iterations` are those of the outermost loops."""
+    """A run ended: only the events of `after_end` may follow. `iterations` are those of the outermost loops."""
 
     outcome: Outcome
     reason: str
@@ -272,21 +278,6 @@ class RunEnded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     draft: DraftRef | None = None
     score: float | None = None
     scale: Scale | None = None
-
-
-class RunErased(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The texts of an ended run were made unreadable: its key was destroyed. `by` names the person who ordered it."""
-
-    by: str
-    reason: str = ""
-
-
-class RunQuarantined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A person quarantined the run: nothing more is folded or done for it. RunErased may follow."""
-
-    by: str
-    reason: str
-    key: str = ""
 
 
 class ApprovalRequested(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -397,4 +388,5 @@ DomainEvent: TypeAlias = (
     | RunEnded
     | RunErased
     | RunQuarantined
+    | LessonStruck
 )

@@ -17,6 +17,7 @@ from redraft.events.messages.domain_events import (
     DraftRefined,
     DraftRejected,
     IterationStarted,
+    LessonStruck,
     LimitsChanged,
     LoopClosing,
     LoopEnded,
@@ -65,5 +66,6 @@ EVENT_NAMES: dict[type[DomainEvent], str] = {
     RunEnded: "run.ended.v1",
     RunErased: "run.erased.v1",
     RunQuarantined: "run.quarantined.v1",
+    LessonStruck: "lesson.struck.v1",
 }
 """The stored name of each event: ours and stable, never a Python path."""

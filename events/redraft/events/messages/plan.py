@@ -281,11 +281,19 @@ class StateSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     defaults: Values = {}
 
 
+class LessonsSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """At most `limit` lessons of earlier runs of a `workflow` (empty: of this plan's own) that runs are given."""
+
+    workflow: str = ""
+    limit: int = 10
+
+
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A workflow's name and nodes, and whether a step that fails for good ends the run or publishes the best draft.
 
     `budget` is for one run, `daily` for all runs of this workflow that begin on one day (UTC) together. `state` is what
-    the plan says of the run's state; without it any value may be there.
+    the plan says of the run's state; without it any value may be there. With `lessons`, generators and refiners are
+    given lessons of earlier runs.
     """
 
     name: str
@@ -294,3 +302,4 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     budget: Budget | None = None
     daily: Budget | None = None
     state: StateSpec | None = None
+    lessons: LessonsSpec | None = None

@@ -149,6 +149,7 @@ def project_work(recorded: Recorded) -> Sequence[Change]:
             | events.RunPaused()
             | events.RunResumed()
             | events.RunCancelled()
+            | events.LessonStruck()
         ):
             return ()
         case events.ApprovalRequested() | events.DraftApproved() | events.DraftRejected() | events.ApprovalExpired():

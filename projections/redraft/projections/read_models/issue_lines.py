@@ -22,6 +22,8 @@ from redraft.events.messages.domain_events import (
     RunEnded,
     StepRequested,
 )
+from redraft.events.messages.lessons import cut_text
+from redraft.projections.display import plain
 
 IssueKind: TypeAlias = Literal["suggestion", "error"]
 IssueStatus: TypeAlias = Literal["raised", "fixed", "returned", "dropped"]
@@ -70,7 +72,7 @@ class RunLines(msgspec.Struct):
     """The drafts of a run: `head` is worked on, `before` says what each was made from, `texts` the first of its text.
 
     `rewrites` are the drafts that generators are asked to write anew, by the paths of their steps. `standings` are
-    told of the head.
+    told of the head. `changes` say what made each draft from the one before.
     """
 
     head: int = 0
@@ -79,6 +81,7 @@ class RunLines(msgspec.Struct):
     rewrites: dict[str, int] = {}
     verdicts: list[Verdict] = []
     standings: Standings = {}
+    changes: dict[int, str] = {}
 
 
 _DECODER: Final = msgspec.json.Decoder(RunLines)
@@ -121,6 +124,8 @@ def follow_drafts(lines: RunLines, event: Following) -> Standings:
             head = before if before and _is_candidate(path) else draft.version
         case DraftRefined(path=path, draft=draft, before=before):
             _add_draft(lines, draft.version, before.version)
+            if told := changes_text(event):
+                lines.changes[draft.version] = told
             head = before.version if _is_candidate(path) else draft.version
         case DraftEdited(draft=draft, before=before):
             _add_draft(lines, draft.version, before.version)
@@ -151,6 +156,12 @@ def keep_verdict(lines: RunLines, event: DraftCritiqued, verdict: Verdict) -> St
         kept = {issue for each in lines.verdicts for issue in _issues_of(each)}
         lines.standings = {issue: standing for issue, standing in lines.standings.items() if issue in kept}
     return changed
+
+
+def changes_text(event: DraftRefined) -> str:
+    """Returns what a refiner changed, within the bounds of a lesson: its own words or, without any, its edits."""
+    said = event.changes or tuple(f"{each.quote} → {each.replacement}" for each in event.edits)
+    return cut_text("; ".join(plain(each) for each in said))
 
 
 def _go_on_to(lines: RunLines, head: int) -> Standings:
@@ -235,6 +246,7 @@ def _add_draft(lines: RunLines, draft: int, before: int) -> None:
     if len(lines.before) > MAX_KEPT:
         oldest = min(lines.before)
         del lines.before[oldest], lines.texts[oldest]
+        lines.changes.pop(oldest, None)
 
 
 def _is_candidate(path: str) -> bool:

@@ -24,9 +24,11 @@ from redraft.events.messages.domain_events import (
     DraftEdited,
     DraftGenerated,
     DraftRefined,
+    LessonStruck,
     LoopEnded,
     RunEnded,
     RunErased,
+    RunQuarantined,
     RunStarted,
     StepRequested,
 )
@@ -62,6 +64,7 @@ from redraft.projections.read_models.issue_lines import (
     loop_of,
     text_of,
 )
+from redraft.projections.read_models.lessons import ENDED_RUNS, STRUCK, lesson_changes
 from redraft.projections.read_models.runs import select_runs
 
 TABLE: Final = Table(
@@ -89,6 +92,7 @@ TABLE: Final = Table(
         "version": "INTEGER NOT NULL",
         "time": "REAL NOT NULL",
         "position": "INTEGER NOT NULL",
+        "mended": "TEXT NOT NULL",
     },
     key=4,
 )
@@ -96,7 +100,7 @@ TABLE: Final = Table(
 and `fixed` are drafts: the first and the last with this issue, and the one that fixed it. `position` is that of the
 first critique that listed it, `version` that of the last, `time` that of the last change. `answered` and `declined` are
 the latest drafts that were made to answer it, or without heeding it. `repeated` is 1 while only critiques that a fork
-repeats from its parent have listed it.
+repeats from its parent have listed it. `mended` is what was changed when it was fixed last.
 """
 
 LINES: Final = Table("issue_lines", {"run": "TEXT NOT NULL", "lines": "TEXT NOT NULL"}, key=1)
@@ -171,20 +175,22 @@ def project_issues(recorded: Recorded) -> Sequence[Change | Fold]:
         case StepRequested(role="generator", critiques=(_, *_)):
             return (Fold("issue_lines", key, partial(_with_drafts, recorded, event)),)
         case DraftGenerated() | DraftEdited() | ApprovalRequested() | LoopEnded() | RunEnded():
-            return (Fold("issue_lines", key, partial(_with_drafts, recorded, event)),)
+            return (Fold("issue_lines", key, partial(_with_drafts, recorded, event)), *lesson_changes(recorded))
         case RunStarted() | RunErased():
-            return Delete("issues", key), Fold("issue_lines", key, None)
+            return Delete("issues", key), Fold("issue_lines", key, None), *lesson_changes(recorded)
+        case RunQuarantined() | LessonStruck():
+            return lesson_changes(recorded)
         case _:
             return ()
 
 
 ISSUES: Final = Projection(
     "issues",
-    5,
-    (TABLE, LINES),
+    6,
+    (TABLE, LINES, ENDED_RUNS, STRUCK),
     without_texts(project_issues),
     unchanged,
-    only=(DraftCritiqued, *get_args(Following), RunStarted, RunErased),
+    only=(DraftCritiqued, *get_args(Following), RunStarted, RunErased, RunQuarantined, LessonStruck),
 )
 """The projection that keeps the ledger."""
 
@@ -256,7 +262,7 @@ async def recurring_issues(
 def _with_drafts(recorded: Recorded, event: Following, row: Row | None) -> tuple[Row, Iterable[Change]]:
     """Returns the row of a run whose drafts went on, and the changes of what became of its issues."""
     lines = _lines_of(row)
-    changes = list(_standing_changes(recorded, follow_drafts(lines, event)))
+    changes = list(_standing_changes(recorded, lines, follow_drafts(lines, event)))
     return _row_of(recorded, lines), changes
 
 
@@ -268,7 +274,7 @@ def _with_critique(recorded: Recorded, event: DraftCritiqued, row: Row | None) -
     listed = tuple((each[0], each[1]) for each in issues)
     verdict = Verdict(source, event.draft.version, listed, recorded.version, loop_of(event.path))
     changes: list[Change] = [_listed_change(recorded, event, source, each) for each in issues]
-    changes += _standing_changes(recorded, keep_verdict(lines, event, verdict))
+    changes += _standing_changes(recorded, lines, keep_verdict(lines, event, verdict))
     return _row_of(recorded, lines), changes
 
 
@@ -294,15 +300,17 @@ def _listed_change(recorded: Recorded, event: DraftCritiqued, source: str, liste
     new: Row = {"run": run, "source": source, "kind": kind, "digest": digested, "text": plain(text)}
     new |= {"critic": event.critique.critic or _step_of(event).rpartition("/")[2], "status": "dropped", "named": 0}
     new |= {"returns": 0, "first": draft, "fixed": None, "time": seconds(recorded.time)}
-    new |= {"position": recorded.position, **_UNHEEDED}
+    new |= {"position": recorded.position, "mended": "", **_UNHEEDED}
     return Set("issues", (run, source, kind, digested), said, {"named": 1}, new=new | said)
 
 
-def _standing_changes(recorded: Recorded, changed: Standings) -> Iterator[Change]:
+def _standing_changes(recorded: Recorded, lines: RunLines, changed: Standings) -> Iterator[Change]:
     """Yields the changes of the issues that something else became of."""
     for issue, now in changed.items():
         source, kind, digested = issue.split("\n")
         values: Row = {"status": now.status, "fixed": now.fixed, "returns": now.returns}
+        if now.fixed is not None:
+            values["mended"] = lines.changes.get(now.fixed, "")
         yield Set("issues", (recorded.run, source, kind, digested), {**values, "time": seconds(recorded.time)})
 
 

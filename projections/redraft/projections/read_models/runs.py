@@ -220,6 +220,7 @@ class _Change:
                 | domain.PanelClosed()
                 | domain.CriticSkipped()
                 | domain.ChoicesCredited()
+                | domain.LessonStruck()
             ):
                 pass
             case _ as never:

@@ -114,6 +114,7 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
             | events.RunCancelled()
             | events.ChoicesCredited()
             | events.CriticSkipped()
+            | events.LessonStruck()
         ):
             return ()
         case events.ApprovalRequested():

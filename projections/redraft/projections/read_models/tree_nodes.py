@@ -186,6 +186,7 @@ def _changes_at(recorded: Recorded) -> Iterable[Change]:
             | events.RunPaused()
             | events.RunResumed()
             | events.RunCancelled()
+            | events.LessonStruck()
         ):
             return ()
         case _ as never:

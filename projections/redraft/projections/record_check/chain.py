@@ -142,7 +142,8 @@ class _Order:
         if (before is None) != isinstance(data, events.RunStarted):
             self._flag("beginning", event, "a run begins once, with its start")
         is_quarantine = event.name.startswith(QUARANTINED)
-        may_follow = isinstance(data, events.RunErased) or (is_quarantine and self._last == ENDED)
+        strikes = isinstance(data, events.LessonStruck)
+        may_follow = isinstance(data, events.RunErased) or ((is_quarantine or strikes) and self._last == ENDED)
         if self._last and not may_follow:
             self._flag("after-end", event, f"nothing but its erasure may follow once the run {self._last}")
         if isinstance(data, events.RunEnded):

@@ -24,6 +24,7 @@ from redraft.projections.record_check.chain import (
     order_faults,
 )
 from redraft.projections.record_check.drafts import draft_faults, is_barred, is_held_back, is_refused, publishable_draft
+from redraft.projections.record_check.lessons import NO_STRIKES, Strikes, lesson_findings
 from redraft.projections.record_check.loops import walk_node
 from redraft.projections.record_check.places import place_faults
 from redraft.projections.record_check.ratings import Rated, failed_gate, publishes
@@ -168,14 +169,20 @@ class Checked(msgspec.Struct, frozen=True):
     ids: tuple[tuple[str, int, int], ...] = ()
 
 
-def check_rows(run: str, rows: Iterable[Row], opener: Opener | None = None, sources: Sources = NO_SOURCES) -> Checked:
+def check_rows(
+    run: str,
+    rows: Iterable[Row],
+    opener: Opener | None = None,
+    sources: Sources = NO_SOURCES,
+    strikes: Strikes = NO_STRIKES,
+) -> Checked:
     """Returns the faults of a run's rows. `opener` decrypts texts; without it encrypted texts are not compared.
 
-    `sources` are the events of other runs from which it took verdicts; see `sources_in`.
+    `sources` are the events of other runs from which it took verdicts, see `sources_in`; `strikes` those of its log.
     """
     events, unreadable = decode_rows(run, rows, opener)
     ids = tuple((event.id, event.version, event.position) for event in events)
-    findings = [*unreadable, *(() if unreadable else check_events(events, sources))]
+    findings = [*unreadable, *(() if unreadable else check_events(events, sources, strikes))]
     if unreadable:
         known = {each.version for each in unreadable}
         findings += [each for each in chain_faults(events) if each.version - 1 not in known]
@@ -194,7 +201,9 @@ def _is_of_reuse(row: Row) -> bool:
         return False
 
 
-def check_events(events: Sequence[Recorded], sources: Sources = NO_SOURCES) -> tuple[Finding, ...]:
+def check_events(
+    events: Sequence[Recorded], sources: Sources = NO_SOURCES, strikes: Strikes = NO_STRIKES
+) -> tuple[Finding, ...]:
     """Returns the faults of a run, in the order of its events, each once.
 
     A verdict that it took from a run which is not among the `sources` is a finding `unproven`, and no fault.
@@ -205,7 +214,7 @@ def check_events(events: Sequence[Recorded], sources: Sources = NO_SOURCES) -> t
         deviation = check_against_plan([event for event in events if not is_set_aside([event])])
         if deviation and all(each.version != deviation.version for each in findings):
             findings.append(deviation)
-    findings += source_findings(events, sources)
+    findings += [*source_findings(events, sources), *lesson_findings(events, strikes)]
     return tuple(sorted(findings, key=lambda each: each.version))
 
 

@@ -12,6 +12,7 @@ from redraft.events.messages import domain_events as events
 from redraft.events.messages.content import Brief, Critique, DraftRef, marks_text, says_more
 from redraft.events.messages.domain_events import Credit, DomainEvent, Steered
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.lessons import Lessons
 from redraft.events.messages.redaction import ERASED
 from redraft.events.messages.run_state import Values
 from redraft.events.messages.scales import Scale, score_text
@@ -110,8 +111,9 @@ def describe(event: DomainEvent, who: str, run: str = "") -> str:
     if isinstance(event, Steered):
         return _describe_steering(event)
     match event:
-        case events.RunStarted(plan, brief, parent=parent):
-            began = f"a run of the workflow {plain(plan.name, NAME_LENGTH)} began{_describe_brief(brief)}"
+        case events.RunStarted(plan, brief, parent=parent, lessons=lessons):
+            learnt = _describe_lessons(lessons) if lessons else ""
+            began = f"a run of the workflow {plain(plan.name, NAME_LENGTH)} began{_describe_brief(brief)}{learnt}"
             return f"{began}, as a fork of run {plain(parent.run)} at event {parent.version}" if parent else began
         case events.IterationStarted(path, iteration):
             return f"{plain(path)}: iteration {iteration} began"
@@ -159,6 +161,10 @@ def describe(event: DomainEvent, who: str, run: str = "") -> str:
         case events.RunQuarantined(by, reason):
             who = plain(by, NAME_LENGTH) or "a person"
             return f"{who} set the run aside, and nothing more is done for it: {plain(reason)}"
+        case events.LessonStruck(lesson=lesson, by=by, reason=reason):
+            done = "gave the lesson {} to later runs again" if event.withdrawn else "struck out the lesson {}"
+            why = f": {plain(reason)}" if reason.strip() else ""
+            return f"{plain(by, NAME_LENGTH) or 'a person'} {done.format(plain(lesson, NAME_LENGTH))}{why}"
         case events.ApprovalRequested():
             people = _describe_approvers(event)
             due = f"{event.due:%Y-%m-%d %H:%M} UTC"
@@ -205,6 +211,13 @@ def _describe_choice(event: events.StepRequested) -> str:
 def _describe_credit(credit: Credit) -> str:
     said = "a success" if credit.success else "a failure"
     return f"{said} for {plain(credit.arm, NAME_LENGTH)} at {plain(credit.step)}"
+
+
+def _describe_lessons(lessons: Lessons) -> str:
+    why = f" ({plain(lessons.why)})" if lessons.why else ""
+    return (
+        f", with {counted(len(lessons.given), 'lesson')} of earlier runs of {plain(lessons.workflow, NAME_LENGTH)}{why}"
+    )
 
 
 def _describe_brief(brief: Brief) -> str:

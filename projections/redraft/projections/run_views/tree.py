@@ -155,6 +155,7 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
             | events.RunErased()
             | events.PanelClosed()
             | events.ChoicesCredited()
+            | events.LessonStruck()
         ):
             pass
         case events.ApprovalRequested():

@@ -32,7 +32,7 @@ from redraft.actors.runtime.coordinating.decisions import (
     discard,
     new_events,
 )
-from redraft.actors.runtime.coordinating.deferring import Deferred, FindEarlier, ReadTallies
+from redraft.actors.runtime.coordinating.deferring import Deferred, FindEarlier, ReadLessons, ReadTallies, no_lessons
 from redraft.actors.runtime.coordinating.proving import RunTexts, needs_proof, proven
 from redraft.actors.runtime.coordinating.setting_aside import Report, SettingAside
 from redraft.actors.values import ignore, shown
@@ -51,6 +51,7 @@ from redraft.events.messages.commands import (
 from redraft.events.messages.content import MAX_DRAFT_BYTES
 from redraft.events.messages.domain_events import StepRequested
 from redraft.events.messages.envelope import Origin, Recorded
+from redraft.events.messages.lessons import Lessons
 from redraft.events.messages.usage import Usage
 from redraft.events.store.append import Append, Encoded
 
@@ -90,12 +91,12 @@ class CommandHandler:
     """Decides for every run.
 
     `resend` sends one open request again to a worker that was not sure of it. `spent` is called for plans with a daily
-    budget, `known` when a step has to choose, `earlier` for a critic that takes verdicts of other runs again, `report`
-    once for each run that is set aside or cannot be handled here. `new_trace` makes the trace context of a run that
-    began without one: events whose message names no trace get that of their run. `limit` is the largest draft, in
-    bytes. A request that a worker asks about is given up once it has waited for `queue_limit`. `authority` decides who
-    may answer; without it everybody may. `ignored` counts messages that changed nothing, `conflicts` decisions that the
-    log refused.
+    budget, `known` when a step has to choose, `earlier` for a critic that takes verdicts of other runs again, `lessons`
+    where a run begins whose plan asks for them, `report` once for each run that is set aside or cannot be handled here.
+    `new_trace` makes the trace context of a run that began without one: events whose message names no trace get that
+    of their run. `limit` is the largest draft, in bytes. A request that a worker asks about is given up once it has
+    waited for `queue_limit`. `authority` decides who may answer; without it everybody may. `ignored` counts messages
+    that changed nothing, `conflicts` decisions that the log refused.
     """
 
     def __init__(
@@ -111,8 +112,10 @@ class CommandHandler:
         new_trace: NewTrace = no_trace,
         earlier: FindEarlier | None = None,
         queue_limit: timedelta | None = None,
+        lessons: ReadLessons = no_lessons,
     ) -> None:
         self._queue_limit = queue_limit
+        self._lessons = lessons
         self.ignored = 0
         self.conflicts = 0
         self._new_trace = new_trace
@@ -248,14 +251,22 @@ class CommandHandler:
         ):
             each = await self._prove(each, aggregate)
         deferred = Deferred(run, self._known, self._earlier)
-        decision = self._handle(aggregate.state, each, now, others, deferred)
+        lessons = await self._lessons_for(message, aggregate)
+        decision = self._handle(aggregate.state, each, now, others, deferred, lessons)
         if not decision.events and (newer := await self._aggregates.newer(run, aggregate)) is not None:
             each = await self._prove(each, newer)
-            aggregate, decision = newer, self._handle(newer.state, each, now, others, deferred)
+            aggregate, decision = newer, self._handle(newer.state, each, now, others, deferred, lessons)
         while deferred.was_asked:
             if await deferred.read(plan.name, partial(self._is_encrypted, aggregate)):
-                decision = self._handle(aggregate.state, each, now, others, deferred)
+                decision = self._handle(aggregate.state, each, now, others, deferred, lessons)
         return aggregate, decision
+
+    async def _lessons_for(self, message: Message, aggregate: Aggregate) -> Lessons | None:
+        """Returns the lessons that a run is given as it begins; None for all else, and for a fork."""
+        if not isinstance(message, StartRun) or message.parent is not None or aggregate.state.version:
+            return None
+        asked = message.plan.lessons
+        return await self._lessons(asked.workflow or message.plan.name, asked.limit) if asked is not None else None
 
     async def _is_encrypted(self, aggregate: Aggregate) -> bool:
         """Returns whether a run is encrypted, or will be: then it takes nothing from others, and gives them nothing."""
@@ -341,12 +352,18 @@ class CommandHandler:
         return any(event.id == first for event in await self.log.read(each.message.run))
 
     def _handle(
-        self, state: RunState, incoming: Incoming, now: datetime, others: Usage, deferred: Deferred
+        self,
+        state: RunState,
+        incoming: Incoming,
+        now: datetime,
+        others: Usage,
+        deferred: Deferred,
+        lessons: Lessons | None,
     ) -> Decision:
         message, choose, recall = incoming.message, deferred.choose, deferred.recall
         if incoming.past and isinstance(message, StartRun) and state.status == "new":
             return begin_fork(message, incoming.past, now, others, choose, recall)
-        return handle(state, message, now, self.limit, others, choose, recall, self._queue_limit)
+        return handle(state, message, now, self.limit, others, choose, recall, self._queue_limit, lessons)
 
     async def _fail_unencodable(self, each: Incoming, why: str, now: datetime) -> Decided:
         """Returns a decision that fails the step whose outcome cannot be encoded, or else sets the run aside."""

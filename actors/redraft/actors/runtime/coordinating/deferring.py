@@ -9,12 +9,22 @@ from redraft.actors.deciding.reusing import Earlier
 from redraft.actors.runtime.coordinating.decisions import Tallies, thompson
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import Choice, StepRequested
+from redraft.events.messages.lessons import Lessons
 
 ReadTallies: TypeAlias = Callable[[str], Awaitable[Tallies]]
 """Returns the tallies of a workflow's arms, possibly a little out of date."""
 
 FindEarlier: TypeAlias = Callable[[str], Awaitable[Earlier | None]]
 """Returns a recorded verdict with this key; None when none is known."""
+
+
+ReadLessons: TypeAlias = Callable[[str, int], Awaitable[Lessons]]
+"""Returns at most so many lessons of a workflow as of now; none, with the reason, where they cannot be read."""
+
+
+async def no_lessons(workflow: str, limit: int) -> Lessons:
+    """Returns no lessons: no read model has any here."""
+    return Lessons(workflow, why="no read model of issues is kept here")
 
 
 class Deferred:

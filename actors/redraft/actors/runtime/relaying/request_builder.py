@@ -15,7 +15,8 @@ from redraft.actors.plans.arms import resolve_arm
 from redraft.actors.plans.paths import step_key
 from redraft.actors.runtime.relaying.issue_history import IssueHistory, history_of, loop_around
 from redraft.actors.runtime.relaying.state_history import StateHistory
-from redraft.actors.runtime.relaying.told_failures import critique_of, raise_temperature
+from redraft.actors.runtime.relaying.temperature import raise_temperature
+from redraft.actors.runtime.relaying.told_failures import critique_of
 from redraft.events.errors import CodecError
 from redraft.events.messages.commands import (
     CritiqueDraft,
@@ -44,6 +45,7 @@ from redraft.events.messages.domain_events import (
 )
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import RunFacts
+from redraft.events.messages.lessons import Lesson
 from redraft.events.messages.memory import text_memory
 from redraft.events.messages.plan import RULES, Parallel, Step, may_leave_steps, nodes_of
 
@@ -115,6 +117,7 @@ class RequestBuilder:
         self._before: dict[int, int] = {}
         self._issues = IssueHistory()
         self._state = StateHistory()
+        self._lessons: tuple[Lesson, ...] = ()
         self._advice: dict[int, str] = {}
         self._disputed: dict[str, str] = {}
         """The suggestions that refiners declined, each with the loop in which they did."""
@@ -156,7 +159,8 @@ class RequestBuilder:
                 self._steps = {path: node for path, node in nodes if isinstance(node, Step)}
                 self._panels = {path: node for path, node in nodes if type(node) is Parallel}
                 self.facts = RunFacts(data.plan.name, data.tags, may_leave_steps(data.plan.steps))
-                self._add_size(data.brief.text)
+                self._lessons = data.lessons.given if data.lessons else ()
+                self._add_size(data.brief.text, *(text for each in self._lessons for text in (each.text, each.mended)))
                 self.size += NODE * len(self._steps)
             case DraftGenerated():
                 self._add_draft(data.draft)
@@ -305,6 +309,7 @@ class RequestBuilder:
             reply_key,
             self._state.at_request(requested.path),
             confirmed_at,
+            self._lessons if requested.role in ("generator", "refiner") else (),
         )
         match requested.role:
             case "generator":

@@ -111,6 +111,7 @@ class Call:
         self._context.scale, self._context.criteria = request.scale, request.criteria
         self._context.measures = request.measures
         self._context.only_issues = request.only_issues
+        self._context.lessons = request.lessons
         if request.state:
             self._context.state = RunValues(deepcopy(request.state))
         if on_usage is not None:

@@ -222,7 +222,7 @@ async def ask_model(
     reply: type[R],
     fault: Callable[[R], str] = lambda _: "",
 ) -> R:
-    """See `ask.ask`; the model is given the values of the state that its options name.
+    """See `ask.ask`; the model is given the values of the state that its options name, and lessons.
 
     The library that speaks to models takes a second to import: beside the event loop.
     """
@@ -231,6 +231,8 @@ async def ask_model(
     except ImportError:
         raise PermanentError(f"llm: {INSTALL}") from None
     texts = texts | values_of(context, options.state)
+    if context.lessons and options.lessons:
+        texts["LESSONS OF EARLIER RUNS"] = msgspec.json.format(msgspec.json.encode(context.lessons)).decode()
     answer: R = await module.ask(models, options, context, prompt, texts, reply, fault)
     return answer
 

@@ -37,7 +37,7 @@ class LlmOptions(msgspec.Struct, frozen=True):
     for the coordinator, and estimated where nobody says them (see `redraft.app.models.estimates`). `history` is how
     many of the latest rounds the prompt has: all that come unless it is given; for others than refiners the plan's step
     has them come by it, or by a `history` of its own. `state` names the values of the run's state that the model is
-    given.
+    given. Without `lessons` it is not given those of earlier runs, where the plan asks for them.
     """
 
     model: str = ""
@@ -54,6 +54,7 @@ class LlmOptions(msgspec.Struct, frozen=True):
     reserve_calls: Annotated[int, msgspec.Meta(ge=0)] = 0
     history: Annotated[int, msgspec.Meta(ge=0, le=MAX_HISTORY)] | None = None
     state: tuple[str, ...] = ()
+    lessons: bool = True
 
 
 class CriticOptions(LlmOptions, frozen=True):

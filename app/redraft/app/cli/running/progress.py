@@ -22,6 +22,7 @@ from redraft.events.messages.domain_events import (
     DraftRefined,
     DraftRejected,
     IterationStarted,
+    LessonStruck,
     LimitsChanged,
     LoopClosing,
     LoopEnded,
@@ -79,7 +80,7 @@ class RunProgress(msgspec.Struct):
                 return f"{self.iteration}{_format_score(self.score)}"
             case LoopEnded() | LoopClosing() | RunCancelled() | RunQuarantined() | DraftEdited() | BudgetReached():
                 return sentence
-            case RunGuided() | LimitsChanged() | RunPaused() | RunResumed():
+            case LessonStruck() | RunGuided() | LimitsChanged() | RunPaused() | RunResumed():
                 return sentence
             case ApprovalRequested():
                 return f"{plain(event.path)}: {sentence}; redraft approve {plain(recorded.run)}, or reject"

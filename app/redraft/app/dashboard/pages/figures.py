@@ -18,6 +18,7 @@ from redraft.projections.read_models.actor_work import ACTORS
 from redraft.projections.read_models.costs import BUDGETS, BudgetLine, CostBy, CostLine
 from redraft.projections.read_models.critiques import CRITIQUES, Critic, critics
 from redraft.projections.read_models.issues import ISSUES, IssueCount, Recurring, issue_counts, recurring_issues
+from redraft.projections.read_models.lessons import KnownLesson, known_lessons
 from redraft.projections.read_models.runs_query import list_workflows
 
 _DAYS: Final = 60
@@ -32,24 +33,26 @@ _COMPARED: Final = 5
 
 
 class IssuesShown(msgspec.Struct, frozen=True):
-    """The issues across runs, and counted by critic."""
+    """The issues across runs, those counted by critic, and the lessons that they leave to later runs."""
 
     choice: OverRuns
     workflows: Sequence[str]
     issues: Sequence[Recurring]
     counts: Sequence[IssueCount]
+    lessons: Sequence[KnownLesson]
 
 
 @page("/issues")
 async def list_issues(visit: Visits) -> Response[Any]:
-    """Shows what critics asked for across runs: raised, fixed, come back."""
+    """Shows what critics asked for across runs: raised, fixed, come back, and the lessons of it."""
     choice = visit.query(OverRuns)
 
     async def make() -> IssuesShown:
         views = await visit.service.runtime.models.of(ISSUES)
         issues = await recurring_issues(views, choice.start, choice.workflow, _LISTED)
         counts = await issue_counts(views, choice.start, choice.workflow)
-        return IssuesShown(choice, await list_workflows(visit.service.runtime.views), issues, counts)
+        lessons = await known_lessons(views, choice.workflow, _LISTED)
+        return IssuesShown(choice, await list_workflows(visit.service.runtime.views), issues, counts, lessons)
 
     return await visit.show("issues", "Issues", make)
 

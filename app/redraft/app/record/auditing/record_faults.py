@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
@@ -11,13 +12,15 @@ from cachetools import LRUCache
 from msgspec.structs import replace
 
 from redraft.events.errors import NoSuchRun
-from redraft.events.messages.domain_events import RunErased, RunStarted
+from redraft.events.messages.domain_events import LessonStruck, RunErased, RunStarted
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.store.event_store import EventStore
 from redraft.events.store.raw_rows import RawRow, RowCopier
 from redraft.events.store.verification import Report
 from redraft.projections.record_check import UNPROVEN, Checked, Ids, Row, Sources, check_rows, sources_in
 from redraft.projections.record_check.chain import decode_rows
+from redraft.projections.record_check.lessons import NO_STRIKES, Strikes, strikes_in
 
 LATER: Final = "later-release"
 """The code of a finding that is no fault: a later release knows what it means."""
@@ -32,8 +35,8 @@ HASH_CODES: Final = frozenset({"gap", "previous", "unreadable"})
 async def check_run(store: EventStore, run: str) -> Checked:
     """Returns the faults of a run's record. Raises NoSuchRun, StoreError."""
     rows = [Row(*each) for each in await store.raw(run)]
-    sources = await _SourceReader(store).read(run, rows)
-    return await asyncio.to_thread(check_rows, run, rows, store.copying().opener, sources)
+    sources, strikes = await _SourceReader(store).read(run, rows), await _StrikeReader(store).read(run, rows)
+    return await asyncio.to_thread(check_rows, run, rows, store.copying().opener, sources, strikes)
 
 
 def is_faulty(record: Checked | None) -> bool:
@@ -43,10 +46,10 @@ def is_faulty(record: Checked | None) -> bool:
 
 async def check_log(store: EventStore) -> AsyncIterator[Checked]:
     """Yields the checked runs of a log; only one and its sources are in memory at a time. Raises StoreError."""
-    copying, reader = store.copying(), _SourceReader(store)
+    copying, reader, strikes = store.copying(), _SourceReader(store), _StrikeReader(store)
     with Ids() as ids:
         async for run, rows in _read_runs(copying, await store.head()):
-            checked = check_rows(run, rows, copying.opener, await reader.read(run, rows))
+            checked = check_rows(run, rows, copying.opener, await reader.read(run, rows), await strikes.read(run, rows))
             doubled = ids.add(checked)
             yield replace(checked, findings=(*checked.findings, *doubled)) if doubled else checked
 
@@ -94,6 +97,35 @@ class _SourceReader:
         return None if unreadable else events
 
 
+_LESSONS: Final = b'"lessons":'
+_STRUCK: Final = EVENT_NAMES[LessonStruck]
+
+
+class _StrikeReader:
+    """Reads what people struck out, in the whole log: once, and only if a run has lessons."""
+
+    def __init__(self, store: EventStore) -> None:
+        self._store = store
+        self._strikes: Strikes | None = None
+
+    async def read(self, run: str, rows: Sequence[Row]) -> Strikes:
+        """Returns the strikes of the log if these rows of a run may have lessons; none for one of another log."""
+        if not rows or _LESSONS not in bytes(rows[0].state) or await self._store.is_imported(run):
+            return NO_STRIKES
+        if self._strikes is None:
+            self._strikes = await self._read_all()
+        return self._strikes
+
+    async def _read_all(self) -> Strikes:
+        found: defaultdict[tuple[str, str], list[tuple[int, bool]]] = defaultdict(list)
+        copying = self._store.copying()
+        async for run, rows in _read_runs(copying, await self._store.head()):
+            struck = [row for row in rows if row.name == _STRUCK]
+            for lesson, strike in strikes_in(decode_rows(run, struck, copying.opener)[0]):
+                found[lesson].append(strike)
+        return found
+
+
 async def _read_runs(copying: RowCopier, head: int) -> AsyncIterator[tuple[str, list[Row]]]:
     """Yields each run with its rows, up to a position of the log."""
     last: RawRow | None = None
@@ -129,6 +161,9 @@ async def compare_lineage(events: Sequence[Recorded], read: Callable[[str], Awai
         return Lineage(f"{fork}, which is not in this store")
     if any(isinstance(event.data, RunErased) for event in (*past, *events)):
         return Lineage(f"{fork}; texts were erased, so the two cannot be compared")
+    begins = past[0].data
+    if isinstance(begins, RunStarted) and begun.lessons != begins.lessons:
+        return Lineage(fault=f"run {events[0].run} has other lessons than run {run}, of which it is a fork")
     for own, before in zip(events[1:at], past[1:at], strict=False):
         if own.repeats != before.id or own.data != before.data:
             where = f"event {own.version} of run {own.run}"

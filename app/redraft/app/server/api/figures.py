@@ -34,6 +34,7 @@ from redraft.projections.read_models import publications as published
 from redraft.projections.read_models import scores as of_scores
 from redraft.projections.read_models.choices import CHOICES, arms
 from redraft.projections.read_models.issues import ISSUES, issue_counts, issues_of, recurring_issues
+from redraft.projections.read_models.lessons import known_lessons
 from redraft.projections.read_models.runs_query import find_run
 from redraft.projections.read_models.tree_nodes import TREE, tree_nodes
 
@@ -48,6 +49,7 @@ Figures: TypeAlias = Literal[
     "distributions",
     "drift",
     "issues",
+    "lessons",
     "measures",
     "people",
     "publications",
@@ -58,7 +60,7 @@ Figures: TypeAlias = Literal[
 OfRuns: TypeAlias = Literal["choices", "criteria", "critics", "issues", "measures", "publications", "scores", "tree"]
 """The figures over many runs, or of one, beside `actors`."""
 
-OverRuns: TypeAlias = Literal["agreement", "budgets", "distributions", "drift", "people", "recurring"]
+OverRuns: TypeAlias = Literal["agreement", "budgets", "distributions", "drift", "lessons", "people", "recurring"]
 """The figures that are not those of one run, beside `costs`."""
 
 _CHUNK: Final = 256 * 1024
@@ -96,11 +98,11 @@ async def show_stats(
     models, start = service.runtime.models, moment_of(since, "since")
     found: Sequence[Any]
     match figures:
-        case "costs" | "agreement" | "budgets" | "distributions" | "drift" | "people" | "recurring" if run:
+        case "costs" | "agreement" | "budgets" | "distributions" | "drift" | "lessons" | "people" | "recurring" if run:
             raise InputError(f"{figures} are figures over many runs: leave out run")
         case "costs":
             found = await costs.costs(await models.of(actor_work.ACTORS), by, start, workflow, limit)
-        case "agreement" | "budgets" | "distributions" | "drift" | "people" | "recurring":
+        case "agreement" | "budgets" | "distributions" | "drift" | "lessons" | "people" | "recurring":
             found = await _over_runs(models, figures, start, workflow, limit)
         case "actors":
             lines = await actor_work.actors(await models.of(actor_work.ACTORS), chosen, start, workflow)
@@ -144,6 +146,10 @@ async def _over_runs(
     match figures:
         case "recurring":
             return await recurring_issues(await models.of(ISSUES), since, workflow, limit)
+        case "lessons":
+            if since:
+                raise InputError("lessons are those of all ended runs: leave out since")
+            return await known_lessons(await models.of(ISSUES), workflow, limit)
         case "budgets":
             return await costs.budgets(await models.of(costs.BUDGETS), since, workflow, limit)
         case "agreement":

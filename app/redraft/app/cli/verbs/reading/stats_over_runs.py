@@ -25,6 +25,7 @@ from redraft.projections.read_models import costs as money
 from redraft.projections.read_models.actor_work import ACTORS
 from redraft.projections.read_models.critiques import CRITIQUES
 from redraft.projections.read_models.issues import ISSUES, recurring_issues
+from redraft.projections.read_models.lessons import known_lessons
 
 
 @APP.command("costs", epilog="Example: redraft stats costs --by model --since 7d")
@@ -139,6 +140,28 @@ async def _recurring(models: ReadModels, selected: Selection) -> Answer[Any]:
         ("critic", "kind", "runs", "fixed", "open", "came back", "declined", "text"),
         lambda i: (
             *(i.critic, i.kind, i.runs, i.fixed or "", i.open or "", i.returned or "", i.declined or "", i.text),
+        ),
+    )
+
+
+@APP.command("lessons", epilog="Example: redraft stats lessons --workflow article")
+@with_options
+def lessons(given: StatsOptions, limit: LimitOption = 20) -> None:
+    """Show the lessons that ended runs leave to later ones: how often an issue came, what mended it, if struck out."""
+    print_answer(_lessons, given, limit)
+
+
+async def _lessons(models: ReadModels, selected: Selection) -> Answer[Any]:
+    _refuse_run(selected)
+    if selected.since is not None:
+        raise InputError("lessons are those of all ended runs; leave out --since")
+    found = await known_lessons(await models.of(ISSUES), selected.workflow, selected.limit)
+    return Answer(
+        found,
+        ("lesson", "workflow", "critic", "kind", "runs", "came back", "listed", "struck out by", "text", "mended by"),
+        lambda i: (
+            *(i.id, i.workflow, i.critic, i.kind, i.runs, i.returns or "", i.times),
+            *("" if i.struck_by is None else i.struck_by or "somebody", i.text, i.mended),
         ),
     )
 
