@@ -22,11 +22,12 @@ from redraft.actors.deciding.candidates import (
 from redraft.actors.deciding.closing import begin_closing
 from redraft.actors.deciding.credit import record_pick
 from redraft.actors.deciding.declared import judgement_of
+from redraft.actors.deciding.excusing import excuse, is_excused
 from redraft.actors.deciding.judgement import join, join_panel
 from redraft.actors.deciding.policy import looks_for_oscillation, with_made_draft
 from redraft.actors.deciding.reusing import keep_verdict
 from redraft.actors.deciding.rows import pass_step, settle_judgement
-from redraft.actors.deciding.run_values import Changing, check_again, first_values, with_changes
+from redraft.actors.deciding.run_values import Changing, check_again, first_values, may_change, with_changes
 from redraft.actors.deciding.skipping import note_skipped
 from redraft.actors.deciding.state import (
     Candidate,
@@ -102,9 +103,7 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
         case IterationStarted():
             return _apply_iteration(state, event)
         case DraftCritiqued() | DraftRefined() | DraftGenerated() | DraftPublished() | StateChanged():
-            if event.state or state.values or type(event) is StateChanged:
-                return _apply_changes(state, event)
-            return _apply_answer(state, event)
+            return _apply_changes(state, event) if may_change(state, event) else _apply_answer(state, event)
         case RunStarted():
             return _apply_start(state, event)
         case StepFailed():
@@ -224,7 +223,7 @@ def _request_in_parallel(top: Frame, node: Parallel, event: StepRequested) -> tu
 
 
 def _apply_changes(state: RunState, event: Changing) -> RunState:
-    """Returns the state after an answer in a run that has values, or after a fork's own change of them."""
+    """Returns the state after an answer that may have changed its values, or after a fork's own change of them."""
     state = with_changes(state, event)
     if not event.path:
         return state
@@ -388,6 +387,8 @@ def _fail_for_good(state: RunState, event: StepFailed, known: OpenStep) -> RunSt
     ):
         top = replace(state.frames[-1], parallel=replace(parallel, failed=parallel.failed + 1))
         return _advance_parallel(state, top) if parallel.node.deadline else with_top(state, top)
+    if is_excused(state, event, known):
+        return excuse(state)
     reason = f"{event.path} failed for good: {event.message}"
     failure = Failure(reason, publishing=known.step.role == "publisher")
     state = replace(state, open={}, failure=failure if failure.publishing else state.failure or failure)

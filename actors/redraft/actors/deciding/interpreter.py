@@ -270,7 +270,7 @@ def facts_of(state: RunState, top: Frame, now: datetime) -> Facts | None:
     current = state.current
     if state.started is None:
         return None
-    if current is None or current.judgement is None:
+    if current is None or current.judgement is None or current.judgement.failed:
         return _facts_without_critics(state, top, now)
     said = current.judgement
     approved = _approval_of(state, top, current, said.approved)

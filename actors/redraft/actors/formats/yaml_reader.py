@@ -285,7 +285,7 @@ _READERS: Final[Mapping[str, Callable[[SourceNode], object]]] = {
     **dict.fromkeys(("on_exhausted", "on_plateau", "on_oscillation"), read_word),
     "ask": lambda spot: Approve(**_settings(mapping(spot, KEYS["approve"]), name="ask")),
     **dict.fromkeys(("timeout", "queue_wait", "initial", "maximum", "deadline", "seconds"), read_seconds),
-    **dict.fromkeys(("max_iterations", "attempts", "quorum", "tokens", "calls", "history"), read_whole),
+    **dict.fromkeys(("max_iterations", "max_failures", "attempts", "quorum", "tokens", "calls", "history"), read_whole),
     **dict.fromkeys(("factor", "cost", "weight"), read_number),
     "rollback_margin": _margin,
     "gate": _gate,

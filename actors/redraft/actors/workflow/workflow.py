@@ -48,6 +48,7 @@ from redraft.events.messages.plan import (
     Keep,
     OnFailure,
     OnOscillation,
+    OnStepFailure,
     Plan,
     Step,
 )
@@ -148,6 +149,8 @@ class Workflow:
         on_exhausted: Ending = "publish",
         on_plateau: Ending = "publish",
         ask: Member | None = None,
+        on_failure: OnStepFailure = "end",
+        max_failures: int = 3,
     ) -> Workflow:
         """Returns the workflow with a loop at its end; see `repeat`. Raises PlanError, ConditionError, ActorError."""
         loop = repeat(
@@ -162,6 +165,8 @@ class Workflow:
             on_exhausted=on_exhausted,
             on_plateau=on_plateau,
             ask=ask,
+            on_failure=on_failure,
+            max_failures=max_failures,
         )
         return self.then(loop)
 

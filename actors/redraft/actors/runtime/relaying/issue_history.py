@@ -83,7 +83,7 @@ class IssueHistory:
         if requested.draft is not None:
             return requested.draft.version
         latest = rounds[-1].draft.version if rounds else 0
-        return self._drafts[requested.critiques[0]][0] if requested.critiques else latest
+        return self._drafts.get(requested.critiques[0], (latest, ""))[0] if requested.critiques else latest
 
     def _line_to(self, draft: int, oldest: int) -> set[int]:
         """Returns a draft and those that it was made from, as far as they are no older than this one."""

@@ -15,6 +15,7 @@ from redraft.actors.plans.arms import resolve_arm
 from redraft.actors.plans.paths import step_key
 from redraft.actors.runtime.relaying.issue_history import IssueHistory, history_of, loop_around
 from redraft.actors.runtime.relaying.state_history import StateHistory
+from redraft.actors.runtime.relaying.told_failures import critique_of, raise_temperature
 from redraft.events.errors import CodecError
 from redraft.events.messages.commands import (
     CritiqueDraft,
@@ -38,12 +39,13 @@ from redraft.events.messages.domain_events import (
     RunEnded,
     RunGuided,
     RunStarted,
+    StepFailed,
     StepRequested,
 )
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import RunFacts
 from redraft.events.messages.memory import text_memory
-from redraft.events.messages.plan import RULES, Option, Parallel, Step, may_leave_steps, nodes_of
+from redraft.events.messages.plan import RULES, Parallel, Step, may_leave_steps, nodes_of
 
 OVERHEAD: Final = 2 * 1024
 """The memory of a run beside its plan, its critiques and its texts, in bytes, estimated."""
@@ -62,16 +64,6 @@ MAX_TEXTS: Final = 4 * 1024 * 1024
 
 KEPT: Final = 8
 """A draft is forgotten once so many newer ones were added since it was added, or since a request last named it."""
-
-USUAL_TEMPERATURE: Final = 0.7
-"""The temperature that a step without one starts from when it is raised."""
-
-TEMPERATURE_STEP: Final = 0.2
-"""The amount by which the temperature is raised each time."""
-
-MAX_TEMPERATURE: Final = 2.0
-"""The highest temperature that models accept."""
-
 
 _WITHOUT_TEXT: Final = frozenset({IterationStarted, LoopEnded, RunEnded})
 """The most frequent of the events that hold nothing that a request may need."""
@@ -109,6 +101,7 @@ class RequestBuilder:
         self._newest = 0
         self._named_at: dict[int, int] = {}
         self._critiques: dict[int, Critique] = {}
+        self._failed: set[int] = set()
         self._judged: dict[int, tuple[int, str]] = {}
         """For each critique the draft that it is of, and the path of its step."""
         self._heard: dict[int, list[int]] = {}
@@ -180,6 +173,11 @@ class RequestBuilder:
                 self._changes[data.draft.version] = (f"edited by {data.by}{': ' if data.reason else ''}{data.reason}",)
                 self._before[data.draft.version] = data.before.version
                 self._issues.add_draft(data.draft.version, data.before.version)
+            case StepFailed(path=path, retry_at=None):
+                self._failed.add(event.version)
+                self._critiques[event.version] = critique_of(data, self._steps.get(step_key(path)))
+                self._judged[event.version] = 0, path
+                self._add_size(data.message)
             case _:  # no other event has a text that a request may need
                 pass
 
@@ -344,7 +342,8 @@ class RequestBuilder:
         if self._rules < _OF_STEPS:
             return merge(critiques, requested.score)
         names = [self._judged[version][1].rpartition("/")[2] for version in requested.critiques]
-        return merge(critiques, requested.score, names, self._join(requested.critiques).marks)
+        judged = [version for version in requested.critiques if version not in self._failed]
+        return merge(critiques, requested.score, names, self._join(judged).marks if judged else {})
 
     def _history(self, requested: StepRequested, texts: int) -> History:
         rounds = self._rounds_for(requested)
@@ -390,11 +389,3 @@ def _named(requested: StepRequested) -> tuple[DraftRef, ...]:
 
 def _lowest_marks(before: dict[str, float], said: Critique) -> dict[str, float]:
     return {**before, **{each.name: min(each.score, before.get(each.name, 1.0)) for each in said.criteria}}
-
-
-def raise_temperature(options: dict[str, Option], times: int) -> dict[str, Option]:
-    """Returns the step's options with `temperature` raised by `times` steps; it starts at 0.7 when unset."""
-    given = options.get("temperature", USUAL_TEMPERATURE)
-    if not times or not isinstance(given, int | float):
-        return options
-    return options | {"temperature": round(min(MAX_TEMPERATURE, given + times * TEMPERATURE_STEP), 2)}
