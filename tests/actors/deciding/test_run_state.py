@@ -603,3 +603,16 @@ async def test_a_condition_of_ones_own_stands_beside_others_in_python_and_has_to
         check_ready(workflow.plan)
     with pytest.raises(ActorError, match="judge: a critic is no condition; decorate a function with @condition"):
         judge & (score >= 0.6)
+
+
+async def test_a_refiner_that_declares_a_value_and_changes_nothing_hides_it_from_no_one():
+    """It answered about this draft before there was any value."""
+
+    @refiner(writes=["tested"])
+    def leave_it(draft):
+        return draft.text + "!"
+
+    workflow = Workflow("declared").start_with(write)
+    workflow = workflow.repeat_until(state.tested >= 1, max_iterations=1, body=[leave_it, run_tests])
+    result = await end_of(workflow)
+    assert (result.outcome, result.text) == ("accepted", "draft!")

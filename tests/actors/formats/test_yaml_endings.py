@@ -23,6 +23,8 @@ steps:
       on_plateau: fail
       on_oscillation: ask
       ask: {approvers: [ann, ben], quorum: 2, deadline: 2h}
+      on_failure: refine
+      max_failures: 2
       body:
         - critique: {actor: judge}
         - refine: {actor: improve}
@@ -42,6 +44,8 @@ def test_the_python_form_and_the_yaml_form_of_endings_are_equal() -> None:
             on_plateau="fail",
             on_oscillation="ask",
             ask=approve("ask", approvers=["ann", "ben"], quorum=2, deadline=7200),
+            on_failure="refine",
+            max_failures=2,
         )
         .finally_(save)
     )

@@ -35,7 +35,7 @@ def python_plans() -> dict[str, Plan]:
 def test_each_example_gives_the_same_plan_in_both_forms() -> None:
     read = [declare(read_plan(each), shipped_critics(())) for each in blocks(GUIDE, "yaml")]
     in_yaml = {plan.name: plan for plan in read}
-    assert len(in_yaml) == 11
+    assert len(in_yaml) == 12
     assert in_yaml == python_plans()
 
 

@@ -22,7 +22,8 @@ from redraft.events.messages.plan import DEFAULT_ROLLBACK_MARGIN, Approve, Node,
 def judgement_of_draft(state: RunState, ref: DraftRef) -> Judgement | None:
     """Returns the judgement of a draft that is kept in the state; None for any other."""
     others = (each for frame in state.frames for each in (frame.best, frame.last, *frame.judged, frame.entry))
-    return next((each.judgement for each in (state.current, *others) if each and each.ref == ref), None)
+    known = next((each.judgement for each in (state.current, *others) if each and each.ref == ref), None)
+    return None if known is None or known.failed else known
 
 
 def with_judgement(state: RunState, ref: DraftRef, judgement: Judgement) -> Candidate:
@@ -321,7 +322,7 @@ def draft_to_work_on(state: RunState, step: Step) -> Candidate | None:
     if step.role != "refiner" or top.node is None or current is None or current.judgement is None:
         return current
     best = draft_to_refine(state, top)
-    if best is None or best.judgement is None:
+    if best is None or best.judgement is None or current.judgement.failed:
         return current
     margin, fell = top.node.rollback_margin, best.judgement.score - current.judgement.score
     critics, name, known = critics_of(top.node.body), top.node.rollback_of or SCORE, True
@@ -375,7 +376,7 @@ def _nodes_to_come(state: RunState) -> tuple[Node, ...]:
 
 def _asks_people(node: Node) -> bool:
     """Returns whether people decide in this node, at any depth; a question at a loop's end may not be asked at all."""
-    return any(isinstance(each, Approve) for _, each in nodes_of((node,))) and not is_question(node)
+    return any(type(each) is Approve for _, each in nodes_of((node,))) and not is_question(node)
 
 
 def _is_held_back(state: RunState) -> bool:

@@ -20,7 +20,10 @@ def nodes_to_close(state: RunState, top: Frame, loop: Repeat) -> tuple[Node, ...
     the loop has none, or if its condition reads the run's state.
     """
     unjudged = judges_itself(loop) and (
-        state.current is None or state.current.judgement is None or waits_for_own_critics(state, top, loop)
+        state.current is None
+        or state.current.judgement is None
+        or state.current.judgement.failed
+        or waits_for_own_critics(state, top, loop)
     )
     steps_look = unjudged or not judges_itself(loop) or reads_state(loop.until)
     return tuple(

@@ -117,7 +117,7 @@ def continue_from(
     while first is not None:
         events.append(first)
         state = evolve(state, first)
-        again = verdict_again(state, first, memory) if isinstance(first, StepRequested) and first.reused else None
+        again = verdict_again(state, first, memory) if type(first) is StepRequested and first.reused else None
         first = again or next_event(state, now, others, choose, memory)
     return Decision(tuple(events), state)
 
@@ -132,7 +132,7 @@ def _first_event(
     lessons: Lessons | None,
 ) -> DomainEvent | None:
     match message:
-        case Generated() | Critiqued() | Refined() | Published() | Completed() | Failed():
+        case Critiqued() | Refined() | Generated() | Published() | Completed() | Failed():
             return _outcome(state, message, now, limit)
         case StartRun(_, plan, brief, key, tags, parent, files):  # how a fork begins, `forking` decides
             fresh = state.status == "new" and parent is None
@@ -194,20 +194,20 @@ def _event_for_outcome(
     if values and (refused := why_refused(state, open_step, path, values)):
         return _step_failed(state, message, open_step, "invalid", refused, now, retryable=False)
     match message:
-        case Generated(text=text, media_type=media_type, usage=usage) if role == "generator":
-            draft = new_draft(state.drafts + 1, text, media_type, limit)
-            return DraftGenerated(path, attempt, draft, usage, values)
+        case Critiqued(draft=ref, critique=critique, usage=usage) if role == "critic" and ref == asked:
+            if fault := why_invalid(open_step.step, critique):
+                return _step_failed(state, message, open_step, "invalid", fault, now, retryable=state.rules < 3)
+            critique = as_declared(open_step.step, critique, state.rules)
+            return DraftCritiqued(path, attempt, ref, critique, usage, state=values)
         case Refined(text=text, changes=changes, exit=leaving, usage=usage, declined=declined) if (
             role == "refiner" and asked
         ):
             draft = new_draft(state.drafts + 1, text, state.media_type, limit)
             edited = (message.edits, message.refusals, message.saved_tokens, values)
             return DraftRefined(path, attempt, asked, draft, changes, leaving, usage, declined, *edited)
-        case Critiqued(draft=ref, critique=critique, usage=usage) if role == "critic" and ref == asked:
-            if fault := why_invalid(open_step.step, critique):
-                return _step_failed(state, message, open_step, "invalid", fault, now, retryable=state.rules < 3)
-            critique = as_declared(open_step.step, critique, state.rules)
-            return DraftCritiqued(path, attempt, ref, critique, usage, state=values)
+        case Generated(text=text, media_type=media_type, usage=usage) if role == "generator":
+            draft = new_draft(state.drafts + 1, text, media_type, limit)
+            return DraftGenerated(path, attempt, draft, usage, values)
         case Published(draft=ref, receipt=receipt, usage=usage) if role == "publisher" and ref == asked:
             return DraftPublished(path, attempt, ref, receipt, usage, values)
         case Completed(usage=usage) if role == "step":

@@ -124,24 +124,24 @@ def holds(condition: Condition, facts: Facts, *, limits: bool, negated: bool = F
     With `negated` it is whether its negation is: of a measure that is not known, neither holds.
     """
     match condition:
+        case Compare() | Approved() | Plateau() | Oscillating() | Exit() | State():
+            if not limits and _outcome_of(condition) != "accepted":
+                return negated
+            return _is_known(condition, facts) and _atom_holds(condition, facts) != negated
         case AnyOf(conditions) | AllOf(conditions):
             joined = any if isinstance(condition, AnyOf) != negated else all
             return joined(holds(each, facts, limits=limits, negated=negated) for each in conditions)
         case Not(inner):
             return holds(inner, facts, limits=limits, negated=not negated)
-        case Compare() | Approved() | Plateau() | Oscillating() | Exit() | State():
-            if not limits and _outcome_of(condition) != "accepted":
-                return negated
-            return _is_known(condition, facts) and _atom_holds(condition, facts) != negated
         case _:
             assert_never(condition)
 
 
 def _is_known(atom: Atom, facts: Facts) -> bool:
     """Returns whether there is anything to compare: a critic that was not asked has said and counted nothing."""
-    if isinstance(atom, State):
+    if type(atom) is State:
         return value_meets(atom, facts.values) is not None
-    if not isinstance(atom, Compare) or atom.quantity not in NAMED:
+    if type(atom) is not Compare or atom.quantity not in NAMED:
         return True
     if not is_measure(atom.of, facts.critics):
         return is_known(atom.of, facts.judgement, facts.critics, facts.rules)

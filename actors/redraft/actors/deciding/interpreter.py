@@ -78,7 +78,7 @@ def next_event(
     `choose` chooses the actor of a step that has several. `memory` has the verdicts that a critic may take again.
     """
     following = _decide_next(state, now)
-    if not isinstance(following, StepRequested):
+    if type(following) is not StepRequested:
         return credits_or_end(state, following) if state.picks and isinstance(following, RunEnded) else following
     if not following.actor:
         following = choose_actor(state.plan, following, choose)
@@ -270,7 +270,7 @@ def facts_of(state: RunState, top: Frame, now: datetime) -> Facts | None:
     current = state.current
     if state.started is None:
         return None
-    if current is None or current.judgement is None:
+    if current is None or current.judgement is None or current.judgement.failed:
         return _facts_without_critics(state, top, now)
     said = current.judgement
     approved = _approval_of(state, top, current, said.approved)

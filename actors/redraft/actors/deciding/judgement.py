@@ -25,7 +25,8 @@ class Judgement(msgspec.Struct, frozen=True, gc=False):
     as its score, if every critic gave a verdict only. `scale` is the one that all its critics declare, if they do.
     `marks` are the joined scores of criteria, and `confidence`, by name; `own` those of each critic: `judge.accuracy`.
     `measures` are what each critic counted: `judge.words`. `unheard` are the criteria that critics here declare and
-    none has given. That of a `condition` takes no part in approval.
+    none has given. That of a `condition` takes no part in approval. One that is `failed` is no judgement of its
+    draft: a step failed that was to look at it.
     """
 
     score: float
@@ -40,6 +41,7 @@ class Judgement(msgspec.Struct, frozen=True, gc=False):
     measures: dict[str, Number] = {}
     unheard: tuple[str, ...] = ()
     condition: bool = False
+    failed: bool = False
 
     def mark(self, name: str) -> float:
         """The score of a criterion by its name in conditions; 0 if no critic that answered gave one."""

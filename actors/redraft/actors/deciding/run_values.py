@@ -33,6 +33,14 @@ def first_values(plan: Plan, brief: Brief) -> Values:
     return brief.state if plan.state is None else {**plan.state.defaults, **brief.state}
 
 
+def may_change(state: RunState, event: Changing) -> bool:
+    """Returns whether an answer has to do with the run's values: it changes some, or confirms them as they are."""
+    if event.state or state.values or type(event) is StateChanged:
+        return True
+    asked = state.open.get(event.path)
+    return asked is not None and bool(asked.step.writes)
+
+
 def with_changes(state: RunState, event: Changing) -> RunState:
     """Returns the state with the values that an answer changed, by its step, and the draft that it is about."""
     writer = step_key(event.path)

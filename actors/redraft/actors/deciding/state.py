@@ -115,7 +115,8 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     current draft by critics in a row; `due` is why the condition has to be checked, if it has to; `exit` says that a
     refiner has nothing more to change. `made` are the loop's drafts, `swings` the latest oscillations, `heat` their
     number, and `swung` what the last draft repeated or undid; all empty unless the loop looks for oscillation. `tracks`
-    are the scores of criteria that the condition looks back on. `ended` is how the last loop inside it ended.
+    are the scores of criteria that the condition looks back on. `ended` is how the last loop inside it ended,
+    `failures` how many failures of steps were left to a refinement.
     """
 
     body: tuple[Node, ...]
@@ -143,6 +144,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     inner: Candidate | None = None
     tracks: dict[str, Track] = {}
     ended: Outcome | None = None
+    failures: int = 0
 
 
 class Approval(msgspec.Struct, frozen=True, gc=False):

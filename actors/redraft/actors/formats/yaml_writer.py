@@ -66,7 +66,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     "retry": ("attempts", "initial", "factor", "maximum"),
     "repeat": (
         *("name", "until", "max_iterations", "keep", "rollback_margin", "rollback_of"),
-        *("on_exhausted", "on_plateau", "on_oscillation", "ask", "body"),
+        *("on_exhausted", "on_plateau", "on_oscillation", "ask", "on_failure", "max_failures", "body"),
     ),
     "approve": ("name", "approvers", "quorum", "deadline", "on_deadline"),
     "parallel": ("name", "wait", "deadline", "combine", "weights", "judge", "steps"),

@@ -40,6 +40,7 @@ from redraft.events.messages.plan import (
     Keep,
     Node,
     OnFailure,
+    OnStepFailure,
     Parallel,
     Plan,
     Repeat,
@@ -260,6 +261,10 @@ def _check_repeat(repeat: Repeat, path: str) -> None:
     if repeat.rollback_of and not is_reference(repeat.rollback_of):
         raise PlanError(path, f"rollback_of is {shown(repeat.rollback_of)}; write a criterion, such as accuracy")
     check_endings(repeat, path)
+    check_choice(path, "on_failure", repeat.on_failure, get_args(OnStepFailure))
+    check_whole(path, "max_failures", repeat.max_failures, MAX_ITERATIONS)
+    if repeat.on_failure == "refine" and not any(role_of(node) == "refiner" for node in repeat.body):
+        raise PlanError(path, "on_failure is refine, and no refiner is in the body to mend the draft; add one")
     try:
         check_printable(repeat.until)
     except ConditionError as error:

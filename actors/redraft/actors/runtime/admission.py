@@ -129,6 +129,8 @@ class Admission:
         message: Message = content if is_decoded else decode_message(bus_message.name, bus_message.body)  # type: ignore[assignment]
         _require_id(message.run)
         match message:
+            case Refined() | Generated():
+                pass
             case Critiqued() | Published() | ApproveDraft() | RejectDraft():
                 _require_version(message.draft.version)
             case EditDraft():

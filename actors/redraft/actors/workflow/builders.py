@@ -38,6 +38,7 @@ from redraft.events.messages.plan import (
     Node,
     OnDeadline,
     OnOscillation,
+    OnStepFailure,
     Option,
     Parallel,
     Repeat,
@@ -203,6 +204,8 @@ def repeat(
     on_exhausted: Ending = "publish",
     on_plateau: Ending = "publish",
     ask: Member | None = None,
+    on_failure: OnStepFailure = "end",
+    max_failures: int = 3,
 ) -> StepSpec:
     """Returns a loop that repeats `body` until the condition, given as such or as its text, holds.
 
@@ -213,7 +216,9 @@ def repeat(
     a refinement repeats or undoes an earlier one. A draft that did not meet the condition goes on to publishers, or
     people are asked about it ("ask"), or the run ends with nothing published ("fail"): `on_exhausted` says so of a loop
     that has reached its limit, `on_plateau` of one that no longer gains, `on_oscillation` of one that goes in circles.
-    `ask` is an `approve(…)` with the people who are asked; without it, anybody. Raises PlanError, ConditionError.
+    `ask` is an `approve(…)` with the people who are asked; without it, anybody. With `on_failure="refine"` the error of
+    a critic or free step that fails for good is told to the next refinement, at most `max_failures` times, before the
+    run ends as the workflow's `on_failure` says. Raises PlanError, ConditionError.
     """
     parts = as_parts(body)
     if isinstance(until, Actor):
@@ -225,7 +230,12 @@ def repeat(
     margin, top = (given, None) if not isinstance(given, Points) else astuple(given)
     node = Repeat(
         *(name, _condition_of(until), max_iterations, tuple(part.node for part in parts), keep, margin),
-        *(on_oscillation, rollback_of, top, on_exhausted, on_plateau, None if ask is None else _approval_of(ask, name)),
+        *(on_oscillation, rollback_of, top),
+        on_exhausted=on_exhausted,
+        on_plateau=on_plateau,
+        ask=None if ask is None else _approval_of(ask, name),
+        on_failure=on_failure,
+        max_failures=max_failures,
     )
     return _make_part(node, join_actors(part.actors for part in parts))
 

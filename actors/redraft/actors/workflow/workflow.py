@@ -50,6 +50,7 @@ from redraft.events.messages.plan import (
     LessonsSpec,
     OnFailure,
     OnOscillation,
+    OnStepFailure,
     Plan,
     Step,
 )
@@ -158,6 +159,8 @@ class Workflow:
         on_exhausted: Ending = "publish",
         on_plateau: Ending = "publish",
         ask: Member | None = None,
+        on_failure: OnStepFailure = "end",
+        max_failures: int = 3,
     ) -> Workflow:
         """Returns the workflow with a loop at its end; see `repeat`. Raises PlanError, ConditionError, ActorError."""
         loop = repeat(
@@ -172,6 +175,8 @@ class Workflow:
             on_exhausted=on_exhausted,
             on_plateau=on_plateau,
             ask=ask,
+            on_failure=on_failure,
+            max_failures=max_failures,
         )
         return self.then(loop)
 

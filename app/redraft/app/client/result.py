@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeAlias, cast, get_args
 
 import msgspec
 
@@ -23,10 +23,8 @@ from redraft.events.messages.domain_events import (
     DraftCritiqued,
     DraftEdited,
     DraftGenerated,
-    DraftMade,
     DraftPublished,
     DraftRefined,
-    IterationStarted,
     Outcome,
     Parent,
     RunEnded,
@@ -34,7 +32,6 @@ from redraft.events.messages.domain_events import (
     RunStarted,
     StateChanged,
     StepFailed,
-    StepRequested,
     VerdictLate,
 )
 from redraft.events.messages.envelope import Entry, Recorded, Unreadable
@@ -115,7 +112,12 @@ class Result(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, attempts=bare)
 
 
-_ANSWERS = (DraftGenerated, DraftRefined, DraftCritiqued, DraftPublished, StateChanged, StepFailed, VerdictLate)
+_Answer: TypeAlias = (
+    DraftGenerated | DraftRefined | DraftCritiqued | DraftPublished | StateChanged | StepFailed | VerdictLate
+)
+_ANSWERS: Final = frozenset(get_args(_Answer))
+_GATHERED: Final = _ANSWERS | {DraftEdited}
+"""The events that a result tells of, beside its end."""
 
 
 def result_of(events: Sequence[Recorded]) -> Result | None:
@@ -136,25 +138,25 @@ def _gather(run: str, ended: RunEnded, happened: Sequence[DomainEvent]) -> Resul
     publications: list[Publication] = []
     usage = Usage()
     for each in happened:
+        if type(each) not in _GATHERED:
+            continue
         match each:
-            case StepRequested() | IterationStarted():  # the most frequent
-                continue
-            case DraftGenerated() | DraftEdited():
-                texts[each.draft.ref] = each.draft.text
+            case DraftCritiqued():
+                critiques.append(CritiqueMade(each.path, each.draft, each.critique))
             case DraftRefined():
                 texts[each.draft.ref] = each.draft.text
                 attempts.append(_attempt(each, texts.get(each.before, "")))
-            case DraftCritiqued():
-                critiques.append(CritiqueMade(each.path, each.draft, each.critique))
+            case DraftGenerated() | DraftEdited():
+                texts[each.draft.ref] = each.draft.text
             case DraftPublished():
                 publications.append(Publication(each.path, each.draft, each.receipt.location))
             case _:
                 pass
-        if isinstance(each, _ANSWERS) and not each.usage.is_nothing:
-            usage += each.usage
+        if type(each) in _ANSWERS and not (used := cast("_Answer", each).usage).is_nothing:
+            usage += used
     return Result(
         *(run, ended.outcome, ended.reason, ended.iterations, ended.score),
-        _final(happened, ended.draft),
+        _final(texts, ended.draft),
         tuple(critiques),
         tuple(attempts),
         tuple(publications),
@@ -180,12 +182,9 @@ def readable(entries: Sequence[Entry]) -> tuple[Recorded, ...]:
     return events
 
 
-def _final(happened: Sequence[DomainEvent], chosen: DraftRef | None) -> FinalDraft | None:
+def _final(texts: Mapping[DraftRef, str], chosen: DraftRef | None) -> FinalDraft | None:
     """The draft that was chosen, with its text; one that was refused in between may have the same number."""
-    for event in happened:
-        if isinstance(event, DraftMade) and event.draft.ref == chosen:
-            return FinalDraft(event.draft.version, event.draft.sha256, event.draft.text)
-    return None
+    return FinalDraft(chosen.version, chosen.sha256, texts[chosen]) if chosen and chosen in texts else None
 
 
 def _iteration(path: str) -> int:

@@ -1,4 +1,4 @@
-"""Random ends of loops for the plans of a history: people are asked about a draft, or the run ends without one."""
+"""Random ends of loops, and failures that refinements mend, for the plans of a history."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ def ending_plan(random: Random, plan: Plan) -> Plan:
         exhausted, plateau = random.choice(_ENDINGS), random.choice(_ENDINGS)
         circles = random.choice(_CIRCLES)
         made = replace(node, on_exhausted=exhausted, on_plateau=plateau, on_oscillation=circles)
+        if random.random() < 0.5:
+            made = replace(made, on_failure="refine", max_failures=random.randint(1, 3))
         if "ask" in (exhausted, plateau, circles) and random.random() < 0.5:
             asked = Approve("editor", quorum=random.choice((1, 2)), deadline=random.choice((600.0, 7200.0)))
             return replace(made, ask=asked)

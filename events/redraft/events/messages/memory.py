@@ -6,7 +6,7 @@ Beside a text that is not ASCII it also keeps the UTF-8, once that was asked for
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, get_args
 
 from redraft.events.messages.domain_events import DomainEvent, DraftMade, RunStarted
 
@@ -14,6 +14,8 @@ _HEAD: Final = 80
 
 WITHOUT_TEXT: Final = 512
 """The memory of an event in bytes, estimated, beside its draft or its brief."""
+
+_WITH_TEXT: Final = frozenset((*get_args(DraftMade), RunStarted))
 
 _ASTRAL: Final = bytes(range(0xF0, 0xF5))
 """The first bytes of characters above U+FFFF, in UTF-8."""
@@ -46,6 +48,8 @@ def _width(text: str) -> int:
 
 def memory_of(event: DomainEvent) -> int:
     """Returns the approximate memory of an event in bytes, of which drafts and briefs are the most."""
+    if type(event) not in _WITH_TEXT:
+        return WITHOUT_TEXT
     if isinstance(event, DraftMade):
         return WITHOUT_TEXT + text_memory(event.draft.text)
     if isinstance(event, RunStarted):

@@ -33,6 +33,7 @@ Combine: TypeAlias = Literal["min", "median", "mean", "weights", "veto"]
 OnFailure: TypeAlias = Literal["fail", "publish_best"]
 OnOscillation: TypeAlias = Literal["ignore", "stop", "ask", "fail", "tell", "raise_temperature"]
 Ending: TypeAlias = Literal["publish", "ask", "fail"]
+OnStepFailure: TypeAlias = Literal["end", "refine"]
 Reuse: TypeAlias = Literal["run", "always"]
 OnDeadline: TypeAlias = Literal["approve", "reject", "fail"]
 Option: TypeAlias = bool | int | float | str | list[str | int] | dict[str, str | int | float]
@@ -166,6 +167,8 @@ class Repeat(
 
     When the loop ends without its condition (`on_exhausted`) or as `plateaued`, its draft goes on, people are asked
     about it as `ask` says, or the run ends without publishing; `on_oscillation` says the same of an oscillating loop.
+    With `on_failure` "refine", the error of a critic or free step of the body that fails for good is what the next
+    refinement is told, at most `max_failures` times before the loop ends.
     """
 
     name: str
@@ -180,6 +183,8 @@ class Repeat(
     on_exhausted: Ending = "publish"
     on_plateau: Ending = "publish"
     ask: Approve | None = None
+    on_failure: OnStepFailure = "end"
+    max_failures: int = 3
 
 
 class Approve(
@@ -211,15 +216,15 @@ def nodes_of(nodes: Iterable[Node], parent: str = "") -> Iterator[tuple[str, Nod
     for node in nodes:
         path = f"{parent}/{node.name}" if parent else node.name
         yield path, node
-        if isinstance(node, Repeat):
+        if type(node) is Repeat:
             yield from nodes_of(node.body, path)
-        elif isinstance(node, Parallel):
+        elif type(node) is Parallel:
             yield from nodes_of(members(node), path)
 
 
 def may_leave_steps(nodes: Iterable[Node]) -> bool:
     """Returns whether one of these nodes may go on without the answers of some steps that were requested."""
-    panels = [node for _, node in nodes_of(nodes) if isinstance(node, Parallel)]
+    panels = [node for _, node in nodes_of(nodes) if type(node) is Parallel]
     return any(node.deadline is not None or node.wait not in ("all", len(node.steps)) for node in panels)
 
 

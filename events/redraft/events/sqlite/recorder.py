@@ -194,7 +194,9 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
             for setting in _PATIENT if patient else _IMPATIENT:
                 connection.execute(setting)
             self._is_patient = patient
-        values = [v for row in rows for v in (str(row.originator_id), row.originator_version, row.topic, row.state)]
+        values = [  # `sqlite3` looks for an adapter of bytes each time, and for none of a bytearray
+            v for row in rows for v in (str(row.originator_id), row.originator_version, row.topic, bytearray(row.state))
+        ]
         begun = time.perf_counter()
         last = connection.execute(_insert(self.events_table_name, len(rows)), values).lastrowid or 0
         self._usual_seconds += (time.perf_counter() - begun - self._usual_seconds) / _SMOOTHING

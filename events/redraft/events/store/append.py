@@ -96,7 +96,7 @@ def encode(append: Append, seal: TextCipher | None = None) -> Encoded:
 
 def to_committed(encoded: Encoded, positions: tuple[int, ...]) -> CommittedAppend:
     """Returns the events of an append as they are read from the log."""
-    append, before = encoded.append, encoded.append.previous
+    append, before, memory = encoded.append, encoded.append.previous, 0
     events: list[Recorded] = []
     for event, row, own, position in zip(append.events, encoded.rows, encoded.hashes, positions, strict=True):
         origin = event.origin
@@ -120,5 +120,5 @@ def to_committed(encoded: Encoded, positions: tuple[int, ...]) -> CommittedAppen
             )
         )
         before = own
-    memory = sum(max(memory_of(event.data), len(row.state)) for event, row in zip(events, encoded.rows, strict=True))
+        memory += max(memory_of(event.data), len(row.state))
     return CommittedAppend(tuple(events), memory)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import compress
 from operator import attrgetter
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast, final
 
 import msgspec
 
@@ -147,6 +147,7 @@ class Delete(msgspec.Struct, frozen=True, gc=False):
 Change: TypeAlias = Put | Set | SetAll | Delete
 
 
+@final
 class Fold(msgspec.Struct, frozen=True, gc=False):
     """Replaces a row by what `step` makes of it (None without one), and makes the further changes that `step` returns.
 

@@ -296,7 +296,7 @@ class Writer:
         """Applies changes to the cached rows, which `write` then writes."""
         rows, changes = self._rows[checkpoint_name], defaultdict[str, list[Change]](list)
         for change in chain.from_iterable(found):
-            more = rows[change.table].fold(change, cursor) if isinstance(change, Fold) else (change,)
+            more = rows[change.table].fold(change, cursor) if type(change) is Fold else (change,)
             for each in more:
                 changes[each.table].append(each)
         for table, those in changes.items():

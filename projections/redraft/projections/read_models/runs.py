@@ -107,18 +107,18 @@ def project_run(events: Sequence[Recorded]) -> Iterator[Change]:
     """
     change = _Change()
     for recorded in events:
-        match recorded.data:
-            case domain.RunStarted() as event:
-                yield Put("runs", _new_row(recorded.run, recorded.position, event, _place_of(recorded)))
-            case domain.RunQuarantined() as event:
+        event = recorded.data
+        if type(event) is domain.RunStarted:
+            yield Put("runs", _new_row(recorded.run, recorded.position, event, _place_of(recorded)))
+        elif type(event) is domain.RunQuarantined:
+            yield change.of(recorded)
+            yield _quarantine(recorded, event)
+            change = _Change()
+        else:
+            change.add(recorded, event)
+            if "cost" in change.counts:  # a sum of fractions depends on its order, so each is added by itself
                 yield change.of(recorded)
-                yield _quarantine(recorded, event)
                 change = _Change()
-            case event:
-                change.add(recorded, event)
-                if "cost" in change.counts:  # a sum of fractions depends on its order, so each is added by itself
-                    yield change.of(recorded)
-                    change = _Change()
     yield change.of(events[-1])
 
 
@@ -173,11 +173,13 @@ class _Change:
                 self.step = event.path
                 if event.role == "refiner" and event.score is not None:
                     self._score_draft(event, event.score)
+            case domain.IterationStarted():
+                self.counts["iterations"] += "/" not in event.path
             case domain.DraftCritiqued():
                 if _is_alone(event.path):
                     self._show_score(event.critique.known_score, event.critique.scale)
                 self._count_answer(recorded, event.usage)
-            case domain.DraftGenerated() | domain.DraftRefined():
+            case domain.DraftRefined() | domain.DraftGenerated():
                 self._show_draft(event.draft.version, event.draft.sha256)
                 self._count_answer(recorded, event.usage)
             case domain.DraftPublished() | domain.VerdictLate():
@@ -187,8 +189,6 @@ class _Change:
                     self._count_answer(recorded, event.usage)
             case domain.StepFailed():
                 self._count_answer(recorded, event.usage, "failures")
-            case domain.IterationStarted():
-                self.counts["iterations"] += "/" not in event.path
             case domain.LoopEnded():
                 self._end(event)
             case domain.RunEnded():

@@ -78,12 +78,22 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
     match event:
         case events.StepRequested():
             return (Put("steps", _request_row(recorded, event)),)
+        case events.DraftCritiqued():
+            return (_finish(recorded, event.path, event.draft.version, event.critique.known_score),)
+        case events.DraftRefined() | events.DraftGenerated() | events.DraftPublished():
+            return (_finish(recorded, event.path, event.draft.version),)
+        case (
+            events.IterationStarted()
+            | events.LoopClosing()
+            | events.LoopEnded()
+            | events.BudgetReached()
+            | events.DraftEdited()
+        ):
+            return (SetAll("steps", run, _abandoned_values(recorded), {"status": UNANSWERED}),)
         case events.PanelClosed(missing=missing):
             return tuple(Set("steps", (run, path), _abandoned_values(recorded)) for path in missing)
-        case events.DraftCritiqued() | events.VerdictLate():
+        case events.VerdictLate():
             return (_finish(recorded, event.path, event.draft.version, event.critique.known_score),)
-        case events.DraftGenerated() | events.DraftRefined() | events.DraftPublished():
-            return (_finish(recorded, event.path, event.draft.version),)
         case events.StateChanged(path=path):
             return (_finish(recorded, path),) if path else ()  # the values that a fork began with are no step's
         case events.StepFailed():
@@ -92,14 +102,6 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
             return (Delete("steps", (run,)),)
         case events.RunStarted():
             return (Delete("steps", (run,)), *_time_limit_changes(recorded, event))
-        case (
-            events.LoopEnded()
-            | events.BudgetReached()
-            | events.DraftEdited()
-            | events.IterationStarted()
-            | events.LoopClosing()
-        ):
-            return (SetAll("steps", run, _abandoned_values(recorded), {"status": UNANSWERED}),)
         case events.RunErased():
             return (SetAll("steps", run, {"message": ""}),)
         case events.RunPaused():

@@ -318,7 +318,7 @@ def _expected_draft(walk: Walk, event: Recorded, data: StepRequested) -> Rated |
         judged = (current, *rated_drafts(top))
         return next((each for each in judged if each.rating and (each.ref, each.rating.critiques) == back), current)
     best = rollback_draft(walk, top)
-    if best is None or best.rating is None:
+    if best is None or best.rating is None or current.rating.broken:
         return current
     margin, fall = top.loop.rollback_margin, best.rating.score - current.rating.score
     critics, is_open = judging_steps(top.loop.body), False

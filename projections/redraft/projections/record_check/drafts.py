@@ -186,6 +186,7 @@ class _Drafts:
         self.findings: list[Finding] = []
         self._known: dict[int, str] = {}
         self._critiques: dict[int, DraftRef] = {}
+        self._asked: dict[str, DraftRef | None] = {}
         self._advice: set[int] = set()
         self._judged: set[str] = set()
         self._rejected: set[str] = set()
@@ -207,6 +208,9 @@ class _Drafts:
                 self._judged.add(ref.sha256)  # by the loop's own condition
             case events.StepRequested():
                 self._check_request(event, data)
+                self._asked[data.path] = data.draft
+            case events.StepFailed(path=path, retry_at=None) if (about := self._asked.get(path)) is not None:
+                self._critiques[event.version] = about  # its error may be told to the next refinement
             case events.RunGuided():
                 self._advice.add(event.version)
             case events.DraftRejected(draft=ref):

@@ -28,6 +28,7 @@ from redraft.projections.record_check.drafts import (
     is_held_back,
     is_withheld,
 )
+from redraft.projections.record_check.excused import excuses, go_on
 from redraft.projections.record_check.loop_conditions import (
     Measured,
     asks_critics,
@@ -120,12 +121,23 @@ def _walk_iterations(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None]
             if (ended := _check_end(walk, frame)) is not None:
                 return ended
             if frame.index < len(frame.body):
-                walk_node(walk, frame)
+                _walk_next(walk, frame)
             elif (ended := _finish_body(walk, frame)) is not None:
                 return ended
         except Edited as edited:
             walk.current = Rated(edited.ref)
             frame.index, frame.due, frame.exit, frame.heard = len(frame.body), "", False, ()
+
+
+def _walk_next(walk: Walk, frame: Frame) -> None:
+    """Walks the next node of an iteration. Raises Broken for a failure after which the plan does not let it go on."""
+    node = frame.body[frame.index]
+    try:
+        walk_node(walk, frame)
+    except Broken:
+        if isinstance(node, Repeat) or not excuses(walk, frame, node):
+            raise
+        go_on(walk, frame)
 
 
 def _check_end(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | None:
@@ -179,7 +191,8 @@ def _leave(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated
 def _who_looks_last(walk: Walk, frame: Frame) -> tuple[Node, ...]:
     """Returns the nodes of a loop that look at its last draft before it ends: none if all have."""
     assert frame.loop is not None  # noqa: S101 - only loops are left
-    rated = walk.current is not None and walk.current.rating is not None
+    rating = walk.current.rating if walk.current is not None else None
+    rated = rating is not None and not rating.broken
     unrated = judges_itself(frame.loop) and (not rated or _is_others_word(walk, frame))
     return last_lookers(walk, frame, frame.loop, critics=unrated)
 
@@ -332,6 +345,7 @@ def _measured(walk: Walk, frame: Frame, now: datetime, *, granted: bool = False)
     """Returns what the condition may test about the current draft; None where it needs a rating, and there is none."""
     until, current = walk.until(frame), walk.current
     rating = current.rating if current else None
+    rating = None if rating is not None and rating.broken else rating
     if rating is None and (judges_itself(frame.loop) or asks_critics(until)):
         return None
     rating, ref = rating or _UNJUDGED, current.ref if current else DraftRef(0, "")

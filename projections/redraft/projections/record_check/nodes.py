@@ -111,7 +111,8 @@ def note_draft(frame: Frame, draft: Draft | DraftRef, before: int) -> None:
 
 def _known_rating(walk: Walk, ref: DraftRef) -> Rating | None:
     of_loops = (each for frame in walk.frames for each in (frame.best, frame.last, *frame.judged, frame.entry))
-    return next((each.rating for each in (walk.current, *of_loops) if each and each.ref == ref), None)
+    known = next((each.rating for each in (walk.current, *of_loops) if each and each.ref == ref), None)
+    return None if known is not None and known.broken else known
 
 
 def _walk_parallel(walk: Walk, frame: Frame, node: Parallel) -> None:

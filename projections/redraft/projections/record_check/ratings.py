@@ -24,7 +24,8 @@ class Rating(msgspec.Struct, frozen=True):
     critics gave verdicts only. `scale` is what all its critics declare. `marks` are joined scores of criteria, `own`
     those of single critics, by their names in conditions. `counts` are the measures that critics gave. `silent` is
     True when one of the critics of the row, gates aside, has a criterion that nobody scored. A condition of one's own
-    is `aside`: it neither approves nor refuses.
+    is `aside`: it neither approves nor refuses. One that is `broken` is no rating: a step failed that was to look at
+    the draft.
     """
 
     score: float
@@ -39,6 +40,7 @@ class Rating(msgspec.Struct, frozen=True):
     counts: dict[tuple[str, str], float] = {}
     silent: bool = False
     aside: bool = False
+    broken: bool = False
 
     def named(self, name: str) -> float:
         """The share of what a condition names; 0 for what no critic that answered gave."""

@@ -78,7 +78,8 @@ class Frame(msgspec.Struct):
     `judged`, the rated draft that it began with (`entry`), or the last result of an inner loop (`inner`). `place` is
     the loop's path in the plan. `due` says why the condition must be checked, if it must. `closing` and `review` mark
     critics of a last draft, and of an edit (the suffix of their names). `heard` are the ratings of a row of critics in
-    progress. `questioned`: people are asked about the draft of the loop before `index`, as that loop ended.
+    progress. `questioned`: people are asked about the draft of the loop before `index`, as that loop ended. `excused`
+    counts the failures of steps after which the loop went on.
     """
 
     body: tuple[Node, ...]
@@ -103,6 +104,7 @@ class Frame(msgspec.Struct):
     trails: dict[str, Trail] = {}
     heard: tuple[Rating, ...] = ()
     questioned: bool = False
+    excused: int = 0
 
     @property
     def prefix(self) -> str:

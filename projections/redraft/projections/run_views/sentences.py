@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Final, assert_never
+from typing import Final, TypeAlias, assert_never, cast, get_args
 
 import msgspec
 
@@ -20,6 +20,11 @@ from redraft.projections.display import NAME_LENGTH, counted, in_one_line, outco
 
 CHANGES_SHOWN: Final = 5
 """The maximum number of changes that the sentence of one refinement lists."""
+
+_Changing: TypeAlias = (
+    events.DraftGenerated | events.DraftCritiqued | events.DraftRefined | events.DraftPublished | events.StateChanged
+)
+_CHANGING: Final = frozenset(get_args(_Changing))
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -86,17 +91,7 @@ def _sentence(event: Recorded, who: str) -> str:
 
 def changes_of(event: DomainEvent) -> Values:
     """Returns the values of the run's state that an event changes; none for a verdict that came too late to count."""
-    match event:
-        case (
-            events.DraftGenerated()
-            | events.DraftCritiqued()
-            | events.DraftRefined()
-            | events.DraftPublished()
-            | events.StateChanged()
-        ):
-            return event.state
-        case _:
-            return {}
+    return cast("_Changing", event).state if type(event) in _CHANGING else {}
 
 
 def path_of(event: DomainEvent) -> str:

@@ -70,7 +70,8 @@ def state_at(stream: Sequence[Recorded], version: int | None = None) -> StateAt:
     It begins with the plan's defaults and the brief's values; each answer that counts may replace some.
     """
     known = stream[:version]
-    erased = any(isinstance(each.data, events.RunStarted) and each.data.brief.text == ERASED for each in known)
+    begun = known[0].data if known else None
+    erased = isinstance(begun, events.RunStarted) and begun.brief.text == ERASED
     changes = () if erased else tuple(_changes(known))
     state = {name: value for change in changes for name, value in change.state.items()}
     return StateAt(plain(known[0].run) if known else "", len(known), state, changes, erased)
@@ -79,16 +80,15 @@ def state_at(stream: Sequence[Recorded], version: int | None = None) -> StateAt:
 def _changes(stream: Sequence[Recorded]) -> Iterator[StateChange]:
     asked: dict[str, events.StepRequested] = {}
     for recorded in stream:
-        match event := recorded.data:
-            case events.RunStarted(plan=plan, brief=brief):
-                yield from _first_changes(recorded, plan.state.defaults if plan.state else {}, brief.state)
-            case events.StepRequested():
-                asked[event.path] = event
-            case _ if changed := changes_of(event):
-                path = path_of(event)
-                yield StateChange(recorded.version, recorded.time, _author(event, asked.get(path)), changed, path)
-            case _:
-                pass
+        event = recorded.data
+        if type(event) is events.StepRequested:
+            asked[event.path] = event
+        elif type(event) is events.RunStarted:
+            plan = event.plan
+            yield from _first_changes(recorded, plan.state.defaults if plan.state else {}, event.brief.state)
+        elif changed := changes_of(event):
+            path = path_of(event)
+            yield StateChange(recorded.version, recorded.time, _author(event, asked.get(path)), changed, path)
 
 
 def _first_changes(recorded: Recorded, defaults: Values, given: Values) -> Iterator[StateChange]:

@@ -24,8 +24,8 @@ CARRYING = [
         "relay sends what a fork repeats",
         "actors.runtime.relaying.relay",
         "Relay._publish",
-        "isinstance(event.data, StepRequested) and not event.repeats",
-        "isinstance(event.data, StepRequested)",
+        "type(event.data) is StepRequested and not event.repeats",
+        "type(event.data) is StepRequested",
         96,
     ),
     Fault(

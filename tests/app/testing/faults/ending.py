@@ -25,7 +25,7 @@ ENDING = [
         "question_due",
         'return node if ending_of(loop, top.ended) == "ask" else None',
         "return node",
-        13,
+        6,
     ),
     Fault(
         "outer loop ended before its critics judged what people approved",
@@ -42,5 +42,29 @@ ENDING = [
         "return loop.on_exhausted",
         'return "fail"',
         0,
+    ),
+    Fault(
+        "failures left to refinements without an end",
+        "actors.deciding.excusing",
+        "is_excused",
+        "return follows and top.failures < loop.max_failures",
+        "return follows",
+        270,
+    ),
+    Fault(
+        "error of a failed step that no refinement is told of",
+        "actors.deciding.excusing",
+        "excuse",
+        "for version in each.critiques), state.version)",
+        "for version in each.critiques))",
+        6,
+    ),
+    Fault(
+        "refinement goes back from a draft on which a step failed",
+        "actors.deciding.candidates",
+        "draft_to_work_on",
+        "or best.judgement is None or current.judgement.failed:",
+        "or best.judgement is None:",
+        240,
     ),
 ]

@@ -208,7 +208,7 @@ class CommandHandler:
 
     async def _decide_one(self, each: Incoming, now: datetime) -> Decided:
         try:
-            if isinstance(each.message, QuarantineRun):
+            if type(each.message) is QuarantineRun:
                 return await self._aside.quarantine(each, each.message, now)
             return await self._decide_on_state(each, now)
         except Exception as error:
@@ -223,7 +223,10 @@ class CommandHandler:
         aggregate = self._aggregates.known(run) or await self._load_aggregate(each)
         if aggregate.hash == each.refused_on:
             return discard(each, f"the log cannot record it: an event with the id {each.origin.id}.… is there already")
-        if refused := self._refusal(each, aggregate) or await self._why_not_erased(each.message, aggregate):
+        refused = self._refusal(each, aggregate)
+        if type(each.message) is EraseRun:
+            refused = await self._why_not_erased(run, aggregate)
+        if refused:
             return Decided(each, aggregate, aggregate.hash, refused=refused, barred=True)
         aggregate, decision = await self._decide_on_latest(each, aggregate, now)
         if decision.events:
@@ -239,12 +242,12 @@ class CommandHandler:
         may take the verdict of another run again, once these are read.
         """
         run, message = each.message.run, each.message
-        plan = message.plan if isinstance(message, StartRun) else aggregate.state.plan
+        plan = message.plan if type(message) is StartRun else aggregate.state.plan
         others = NOTHING
         if plan.daily is not None and self._spent is not None:
             others = await self._spent(plan.name, aggregate.state.started or now, run)
-        if isinstance(message, Refined) or (
-            isinstance(message, Critiqued) and (message.critique.issues or message.critique.criteria)
+        if type(message) is Refined or (
+            type(message) is Critiqued and (message.critique.issues or message.critique.criteria)
         ):
             each = await self._prove(each, aggregate)
         deferred = Deferred(run, self._known, self._earlier)
@@ -300,14 +303,14 @@ class CommandHandler:
             return ""
         return f"it answers {shown(cause)}, and {message.path} was asked for by {shown(request)}: the log was set back"
 
-    async def _why_not_erased(self, message: Message, aggregate: Aggregate) -> str:
-        """Returns why the erasure of a run cannot be recorded: its texts can still be read; empty for all else."""
-        if not isinstance(message, EraseRun) or not aggregate.state.version:
+    async def _why_not_erased(self, run: str, aggregate: Aggregate) -> str:
+        """Returns why the erasure of a run cannot be recorded: its texts can still be read; empty if they cannot."""
+        if not aggregate.state.version:
             return ""
         if not aggregate.encrypted:
-            return f"run {message.run} is not erased: it was recorded in the clear, and its texts can be read"
-        if await self.log.has_key(message.run):
-            return f"run {message.run} is not erased: its key is there; `redraft erase` deletes it, and then says so"
+            return f"run {run} is not erased: it was recorded in the clear, and its texts can be read"
+        if await self.log.has_key(run):
+            return f"run {run} is not erased: its key is there; `redraft erase` deletes it, and then says so"
         return ""
 
     async def _encode_append(self, each: Incoming, aggregate: Aggregate, decision: Decision, now: datetime) -> Decided:

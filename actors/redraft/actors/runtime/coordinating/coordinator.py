@@ -153,9 +153,7 @@ class Coordinator:
                 for user in delivery.users:
                     self.handler.authority.require(user, message)
             past = (
-                await self._read_past(message, message.parent)
-                if isinstance(message, StartRun) and message.parent
-                else ()
+                await self._read_past(message, message.parent) if type(message) is StartRun and message.parent else ()
             )
             fresh = delivery.count == 1
             return Incoming(message, delivery.bus_message.origin, delivery.tag, fresh, past, users=delivery.users)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
+from itertools import chain
+from typing import TypeAlias
 
 from redraft.actors.plans.paths import step_key
 from redraft.events.messages.content import History, Round
 from redraft.events.messages.domain_events import DraftCritiqued, DraftGenerated, StepRequested
+
+_Said: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
+"""The errors and the suggestions of a critique."""
 
 
 @lru_cache(maxsize=4096)
@@ -27,8 +32,8 @@ class IssueHistory:
 
     def __init__(self) -> None:
         self._before: dict[int, int] = {}
-        self._said: dict[int, dict[str, DraftCritiqued]] = {}
-        """The latest critique of each draft by each critic's step."""
+        self._said: dict[int, dict[str, _Said]] = {}
+        """What was said of each draft by each critic's step, the latest."""
         self._drafts: dict[int, tuple[int, str]] = {}
         """For each critique its draft, and the loop around its step."""
         self._rewrites: dict[str, int] = {}
@@ -39,7 +44,8 @@ class IssueHistory:
 
     def add_critique(self, event: DraftCritiqued, version: int) -> None:
         """Adds what a critic said."""
-        self._said.setdefault(event.draft.version, {})[step_key(event.path)] = event
+        said = event.critique.errors, event.critique.suggestions
+        self._said.setdefault(event.draft.version, {})[step_key(event.path)] = said
         self._drafts[version] = event.draft.version, _loop_of(event.path)
 
     def add_request(self, request: StepRequested) -> None:
@@ -77,7 +83,7 @@ class IssueHistory:
         if requested.draft is not None:
             return requested.draft.version
         latest = rounds[-1].draft.version if rounds else 0
-        return self._drafts[requested.critiques[0]][0] if requested.critiques else latest
+        return self._drafts.get(requested.critiques[0], (latest, ""))[0] if requested.critiques else latest
 
     def _line_to(self, draft: int, oldest: int) -> set[int]:
         """Returns a draft and those that it was made from, as far as they are no older than this one."""
@@ -91,16 +97,15 @@ class IssueHistory:
         """Returns what each critic named in these drafts, one after the other."""
         found: dict[str, list[tuple[str, ...]]] = {}
         for draft in drafts:
-            for critic, event in self._said.get(draft, {}).items():
-                found.setdefault(critic, []).append(_named([event]))
+            for critic, said in self._said.get(draft, {}).items():
+                found.setdefault(critic, []).append(tuple(dict.fromkeys(chain(*said))))
         return found
 
 
-def _named(said: Iterable[DraftCritiqued]) -> tuple[str, ...]:
+def _named(said: Collection[_Said]) -> tuple[str, ...]:
     """Returns the errors and then the suggestions of these critiques, each once."""
-    critiques = [each.critique for each in said]
-    errors = [text for each in critiques for text in each.errors]
-    return tuple(dict.fromkeys((*errors, *(text for each in critiques for text in each.suggestions))))
+    errors, suggestions = zip(*said, strict=True) if said else ((), ())
+    return tuple(dict.fromkeys(chain(*errors, *suggestions)))
 
 
 def _returned(said: Sequence[tuple[str, ...]]) -> set[str]:

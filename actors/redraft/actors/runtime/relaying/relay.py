@@ -207,7 +207,7 @@ class Relay:
             try:
                 builder = self._cached_builder(event) or await self._load_builder(event)
                 facts[event.run] = builder.facts
-                if isinstance(event.data, StepRequested) and not event.repeats and not event.data.reused:
+                if type(event.data) is StepRequested and not event.repeats and not event.data.reused:
                     work = self._build(builder, event, event.data, sent, confirmed=confirmed)
                     queue, message = self._address(event, event.data, work, builder.trace)
                     messages.setdefault(queue, []).append(message)

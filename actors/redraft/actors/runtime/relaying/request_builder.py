@@ -16,6 +16,7 @@ from redraft.actors.plans.paths import step_key
 from redraft.actors.runtime.relaying.issue_history import IssueHistory, history_of, loop_around
 from redraft.actors.runtime.relaying.state_history import StateHistory
 from redraft.actors.runtime.relaying.temperature import raise_temperature
+from redraft.actors.runtime.relaying.told_failures import critique_of
 from redraft.events.errors import CodecError
 from redraft.events.messages.commands import (
     CritiqueDraft,
@@ -39,6 +40,7 @@ from redraft.events.messages.domain_events import (
     RunEnded,
     RunGuided,
     RunStarted,
+    StepFailed,
     StepRequested,
 )
 from redraft.events.messages.envelope import Recorded
@@ -101,6 +103,7 @@ class RequestBuilder:
         self._newest = 0
         self._named_at: dict[int, int] = {}
         self._critiques: dict[int, Critique] = {}
+        self._failed: set[int] = set()
         self._judged: dict[int, tuple[int, str]] = {}
         """For each critique the draft that it is of, and the path of its step."""
         self._heard: dict[int, list[int]] = {}
@@ -131,6 +134,8 @@ class RequestBuilder:
             return
         self.size += self._state.add(data)
         match data:
+            case StepRequested():
+                self._issues.add_request(data)
             case DraftCritiqued():
                 self._critiques[event.version] = data.critique
                 self._judged[event.version] = data.draft.version, data.path
@@ -152,13 +157,11 @@ class RequestBuilder:
                 self._brief, self._rules = data.brief, data.rules
                 nodes = list(nodes_of(data.plan.steps))
                 self._steps = {path: node for path, node in nodes if isinstance(node, Step)}
-                self._panels = {path: node for path, node in nodes if isinstance(node, Parallel)}
+                self._panels = {path: node for path, node in nodes if type(node) is Parallel}
                 self.facts = RunFacts(data.plan.name, data.tags, may_leave_steps(data.plan.steps))
                 self._lessons = data.lessons.given if data.lessons else ()
                 self._add_size(data.brief.text, *(text for each in self._lessons for text in (each.text, each.mended)))
                 self.size += NODE * len(self._steps)
-            case StepRequested():
-                self._issues.add_request(data)
             case DraftGenerated():
                 self._add_draft(data.draft)
                 self._issues.add_generated(data)
@@ -174,6 +177,11 @@ class RequestBuilder:
                 self._changes[data.draft.version] = (f"edited by {data.by}{': ' if data.reason else ''}{data.reason}",)
                 self._before[data.draft.version] = data.before.version
                 self._issues.add_draft(data.draft.version, data.before.version)
+            case StepFailed(path=path, retry_at=None):
+                self._failed.add(event.version)
+                self._critiques[event.version] = critique_of(data, self._steps.get(step_key(path)))
+                self._judged[event.version] = 0, path
+                self._add_size(data.message)
             case _:  # no other event has a text that a request may need
                 pass
 
@@ -339,7 +347,8 @@ class RequestBuilder:
         if self._rules < _OF_STEPS:
             return merge(critiques, requested.score)
         names = [self._judged[version][1].rpartition("/")[2] for version in requested.critiques]
-        return merge(critiques, requested.score, names, self._join(requested.critiques).marks)
+        judged = [version for version in requested.critiques if version not in self._failed]
+        return merge(critiques, requested.score, names, self._join(judged).marks if judged else {})
 
     def _history(self, requested: StepRequested, texts: int) -> History:
         rounds = self._rounds_for(requested)

@@ -20,13 +20,13 @@ class StateHistory:
 
     def add(self, data: DomainEvent) -> int:
         """Adds the next event of the run; returns by how many bytes the state has grown, estimated."""
-        if isinstance(data, StepRequested):
+        if type(data) is StepRequested:
             if self._values:
                 self._at_requests[_place(data.path)] = self._values
             return 0
-        if isinstance(data, Changing):
-            return self._change(data.state) if data.state else 0
-        return self._change(first_values(data.plan, data.brief)) if isinstance(data, RunStarted) else 0
+        if type(data) is RunStarted:
+            return self._change(first_values(data.plan, data.brief))
+        return self._change(data.state) if isinstance(data, Changing) and data.state else 0
 
     def at_request(self, path: str) -> Values:
         """Returns the state when the step at this path was requested last."""

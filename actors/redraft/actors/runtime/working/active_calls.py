@@ -282,7 +282,7 @@ class ActiveCalls:
     def mark_reported(self, finished: Sequence[Finished]) -> None:
         """Releases requests whose outcomes are on the bus: this worker no longer holds them."""
         for each in finished:
-            if each.result is not None and not isinstance(each.result, ConfirmStep):
+            if each.result is not None and type(each.result) is not ConfirmStep:
                 request = each.work.request.id
                 self._begun.pop(request, None)
                 self._in_flight.end(request)

@@ -258,7 +258,7 @@ def _history(work: Generate | CritiqueDraft | Refine | RunStep) -> History:
 
 def _make_outcome(actor: Actor, work: Work, returned: object, context: Context, limit: int) -> OutcomeMessage:
     """Returns the outcome of what a function returned, with the changes of the run's state beside it, if any."""
-    if not isinstance(returned, WithState):
+    if type(returned) is not WithState:
         return _outcome_of(actor, work, returned, context, limit)
     if isinstance(work, RunStep):
         raise InvalidResult("returned a WithState; a step without one of the four roles returns the values alone")
@@ -269,10 +269,6 @@ def _make_outcome(actor: Actor, work: Work, returned: object, context: Context, 
 def _outcome_of(actor: Actor, work: Work, returned: object, context: Context, limit: int) -> OutcomeMessage:
     request, usage = work.request, context.usage
     match work:
-        case Generate():
-            text, media_type = text_of(returned, request.brief.media_type)
-            _require_draft(text, limit)
-            return Generated(request.run, request.path, request.attempt, text, media_type, usage)
         case CritiqueDraft(draft=draft):
             critique = _require_size(_critique_of(actor, returned, request, draft.text), limit)
             return Critiqued(request.run, request.path, request.attempt, draft.ref, critique, usage)
@@ -283,6 +279,10 @@ def _outcome_of(actor: Actor, work: Work, returned: object, context: Context, li
             said = (revision.text, revision.changes, revision.exit, usage, revision.declined)
             edited = (revision.edits, revision.refusals, revision.saved_tokens)
             return Refined(request.run, request.path, request.attempt, *said, *edited)
+        case Generate():
+            text, media_type = text_of(returned, request.brief.media_type)
+            _require_draft(text, limit)
+            return Generated(request.run, request.path, request.attempt, text, media_type, usage)
         case Publish(draft=draft):
             receipt = _require_size(receipt_of(returned, actor.name), limit)
             return Published(request.run, request.path, request.attempt, draft.ref, receipt, usage)

@@ -132,14 +132,14 @@ def critique_of(
     declared = tuple(criteria) or actor.criteria
     refuse_coroutine(returned)
     match returned:
+        case Critique() if not (actor.fields or returned.details) and (plain := _as_it_is(returned)):
+            critique = plain
         case bool():
             return Critique(0.0, approved=returned, critic=actor.name, scored=False)
         case Real() | Decimal():
             critique = Critique(as_float(returned, "score"))
         case str() if returned.strip():
             critique = Critique(0.0, suggestions=(exact(returned),), scored=False)
-        case Critique() if not (actor.fields or returned.details) and (plain := _as_it_is(returned)):
-            critique = plain
         case _:
             given = fields_of(returned)
             if given is None:
