@@ -56,7 +56,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 def test_all_that_programs_use_is_among_them() -> None:
     assert set(redraft.actors.__all__) <= PUBLIC
     assert {kind.__name__ for kind in EVENT_NAMES} <= PUBLIC
-    assert len(EVENT_NAMES) == 29
+    assert len(EVENT_NAMES) == 30
     assert {name for name, each in getmembers(errors, isclass) if issubclass(each, errors.RedraftError)} <= PUBLIC
     assert {"EventFilter", "Recorded", "run_worker", "run_coordinator", "refine", "open_client"} <= PUBLIC
     assert redraft.app.__version__ == version("redraft")

@@ -180,7 +180,7 @@ def test_encrypted_runs_give_no_lessons_and_keep_theirs_sealed(monkeypatch: pyte
     assert b"Name the" not in raw
     assert b"put in" not in raw
     assert told in said("events", "--run", sealed, "--json")
-    assert call("erase", sealed, "--yes").code == 0
+    assert call("erase", sealed, "--by", "ann", "--reason", "asked for").code == 0
     assert told not in said("events", "--run", sealed, "--json")
     assert call("audit", "--all", "--verify").code == 0
     assert [each["runs"] for each in lessons()] == [1, 1]

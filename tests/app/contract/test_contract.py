@@ -71,7 +71,7 @@ def bounded(value: Any, field: str = "") -> Any:
 
 
 def golden() -> Iterator[Recorded]:
-    streams = ("v1/every-event.jsonl", "v7/late.jsonl", "v8/state.jsonl")
+    streams = ("v1/every-event.jsonl", "v7/late.jsonl", "v8/state.jsonl", "v9/lessons.jsonl")
     lines = [line for name in streams for line in (ROOT / "tests/golden" / name).read_text().splitlines()]
     for position, line in enumerate(lines, 1):
         kept = json.loads(line)
