@@ -20,7 +20,7 @@ OLDER = Setting(msgspec.structs.replace(CALM, older=1.0, actor_late=0.5), unaske
 
 def test_a_fork_that_begins_when_all_else_has_ended_is_waited_for():
     """People asked for it before, and the message came late."""
-    told = history(679)
+    told = history(479)
     parent_ended, fork_ended = (each for each in told.events if isinstance(each.data, RunEnded))
     (fork,) = (each for each in told.events if isinstance(each.data, RunStarted) and each.run == fork_ended.run)
     assert parent_ended.position < fork.position

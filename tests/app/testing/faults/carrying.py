@@ -35,7 +35,7 @@ CARRYING = [
         "while finished := await calls.take_finished():",
         "while finished := await calls.take_finished():\n"
         "        await requests.ack([each.delivery for each in finished])",
-        115,
+        5,
     ),
     Fault(
         "lost timer",
@@ -91,7 +91,7 @@ CARRYING = [
         "SimLease.acquire",
         "while ",
         'while self._name == "the relay" and ',
-        55,
+        68,
     ),
     Fault(
         "event passed over that its handler did not take",

@@ -121,7 +121,7 @@ DECIDING = [
         "_after_failure",
         "return _end_run(state, Verdict(failure.outcome, failure.reason), state.best or state.current)",
         'return _end_run(state, Verdict("accepted", failure.reason), state.best or state.current)',
-        5,
+        8,
     ),
     Fault(
         "budget passed over",
@@ -129,7 +129,7 @@ DECIDING = [
         "_over",
         "if limit is not None and (gone >= limit or gone + more > limit):",
         "if limit is not None and gone > 3 * limit:",
-        5,
+        22,
     ),
     Fault(
         "approval passed over",
@@ -175,7 +175,7 @@ DECIDING = [
         "skip",
         "if holds(step.when, facts, limits=True):",
         "if facts.critics:",
-        5,
+        37,
     ),
     Fault(
         "late critic left out though its condition holds",

@@ -41,7 +41,7 @@ STATING = [
         "aggregate_of",
         "made.advance(fold(event.data for event in events), last)",
         "made.advance(msgspec.structs.replace(fold(event.data for event in events), values={}), last)",
-        25,
+        57,
     ),
     Fault(
         "fork goes on without its changes",
