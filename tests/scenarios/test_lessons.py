@@ -162,6 +162,26 @@ def test_a_fork_has_the_lessons_of_its_parent() -> None:
     assert call("whatif", second, "--until", "score >= 0.5").code == 0
 
 
+def test_a_read_model_with_a_wrong_row_stops_no_run() -> None:
+    run("tides")
+    assert lessons()
+    (file,) = [path for path in Path().glob("*.db") if _has_issues(path)]
+    with sqlite3.connect(file) as rows:
+        rows.execute("UPDATE issues SET kind = 'odd'")
+    given()
+    second = run("waves")
+    assert given() == [[], [], []]
+    assert "with 0 lessons of earlier runs of article (the read model of issues could not be read" in said(
+        "events", "--run", second
+    )
+    assert call("audit", second, "--verify").code == 0
+
+
+def _has_issues(path: Path) -> bool:
+    with sqlite3.connect(path) as rows:
+        return bool(rows.execute("SELECT 1 FROM sqlite_master WHERE name = 'issues'").fetchall())
+
+
 def test_encrypted_runs_give_no_lessons_and_keep_theirs_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
     run("waves")
     assert call("key", "encryption", "key").code == 0
