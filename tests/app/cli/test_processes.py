@@ -50,6 +50,7 @@ VERBS = {
     "key": (0, "key signing mine.pem", "mine.pem: signs checkpoints"),
     "stats": (0, "stats issues last", "raised in"),
     "projections": (0, "projections list", "up to date"),
+    "lessons": (2, "lessons strike none", "no lesson"),
     "dead-letters": (2, "dead-letters list", NO_BROKER),
     "subscriptions": (0, "subscriptions list", "there are no subscriptions with a name"),
 }
