@@ -225,3 +225,26 @@ async def test_a_generator_in_the_loop_is_told_of_the_error_too():
     result = await refine(workflow, "draft", settings=Settings(store="memory:"))
     assert (result.outcome, result.text) == ("accepted", "draft!!?")
     assert [len(each) for each in told] == [0, 1]
+
+
+def test_a_failure_behind_the_refiner_is_told_beside_what_the_critics_of_the_next_iteration_say() -> None:
+    run = begun(loop(JUDGE, IMPROVE, TESTS))
+    go(run, (0.1, ""), (0, "two"))
+    fail(run, "L[1]/tests")
+    go(run, (0.6, ""))
+    told = asked(run, "L[2]/improve")
+    assert (told.critiques, told.score) == ((len(run.events) - 1, *failures(run)), 0.6)
+    go(run, (0, "three"), (0, ""), (0.5, ""))
+    assert asked(run, "L[3]/improve").critiques[-1] not in failures(run)
+    assert findings(run) == ()
+
+
+def test_a_failure_is_not_told_of_another_draft_that_the_refinement_goes_back_to() -> None:
+    run = begun(loop(JUDGE, IMPROVE, TESTS))
+    go(run, (0.8, ""), (0, "two"))
+    fail(run, "L[1]/tests")
+    go(run, (0.1, ""))
+    told = asked(run, "L[2]/improve")
+    assert told.draft is not None
+    assert (told.draft.version, set(told.critiques) & set(failures(run))) == (1, set())
+    assert findings(run) == ()

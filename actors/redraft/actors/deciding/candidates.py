@@ -213,7 +213,9 @@ def end_loop(state: RunState, event: LoopEnded) -> RunState:
     if state.rules >= 2:
         outer = _with_result(outer, chosen)
     loop = (event.outcome, event.reason) if outer.node is None else state.loop
-    return replace(state, frames=(*state.frames[:-2], outer), open={}, current=chosen, loop=loop)
+    stays = chosen is not None and state.current is not None and chosen.ref == state.current.ref
+    untold = state.untold if stays else ()
+    return replace(state, frames=(*state.frames[:-2], outer), open={}, current=chosen, loop=loop, untold=untold)
 
 
 def _draft_that_left(state: RunState, leaving: Frame, event: LoopEnded) -> Candidate | None:

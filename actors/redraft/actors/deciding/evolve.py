@@ -22,7 +22,7 @@ from redraft.actors.deciding.candidates import (
 from redraft.actors.deciding.closing import begin_closing
 from redraft.actors.deciding.credit import record_pick
 from redraft.actors.deciding.declared import judgement_of
-from redraft.actors.deciding.excusing import excuse, is_excused
+from redraft.actors.deciding.excusing import excuse, is_excused, with_other_draft
 from redraft.actors.deciding.judgement import join, join_panel
 from redraft.actors.deciding.policy import looks_for_oscillation, with_made_draft
 from redraft.actors.deciding.reusing import keep_verdict
@@ -258,7 +258,7 @@ def _apply_draft(state: RunState, event: DraftGenerated | DraftRefined) -> RunSt
     before = event.before if isinstance(event, DraftRefined) else None
     judgement = judgement_of_draft(state, before) if before and before.sha256 == ref.sha256 else None
     leaving = isinstance(event, DraftRefined) and event.exit
-    state = replace(state, current=Candidate(ref, judgement))
+    state = replace(with_other_draft(state), current=Candidate(ref, judgement))
     if looks_for_oscillation(top):
         top = with_made_draft(top, event.draft, before.version if before else 0)
     state = _answer_step(with_top(state, replace(top, verdicts=(), exit=leaving)), event.path)
@@ -341,7 +341,7 @@ def _choose_candidate(state: RunState, top: Frame, parallel: ParallelState) -> R
     if looks_for_oscillation(top):
         refines = parallel.node.steps[0].role == "refiner" and state.current is not None
         top = with_made_draft(top, chosen.ref, state.current.ref.version if refines and state.current else 0)
-    state = replace(state, current=chosen, best=better_of(state, state.best, chosen))
+    state = replace(with_other_draft(state), current=chosen, best=better_of(state, state.best, chosen))
     top = replace(remember(state, top, chosen), parallel=None, verdicts=(), index=top.index + 1, due="judged")
     return with_top(close_all(state), top)
 

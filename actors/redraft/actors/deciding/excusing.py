@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from redraft.actors.deciding.judgement import Judgement
-from redraft.actors.deciding.state import Frame, OpenStep, RunState, with_top
+from redraft.actors.deciding.state import Candidate, Frame, OpenStep, RunState, with_top
 from redraft.actors.plans.paths import role_of
 from redraft.events.messages.domain_events import StepFailed
 from redraft.events.messages.plan import Repeat
@@ -33,17 +33,29 @@ def is_excused(state: RunState, event: StepFailed, known: OpenStep) -> bool:
 
 
 def excuse(state: RunState) -> RunState:
-    """Returns the state in which the failure that was recorded last is part of what is said of the current draft."""
+    """Returns the state in which the failure that was recorded last is for the next refinement of the current draft."""
     top, current = state.frames[-1], state.current
     if current is None:
         return state
     beside = top.parallel.verdicts if top.parallel is not None else ()
     heard = [*top.verdicts, *(said for _, said in beside)]
     before = current.judgement.critiques if current.judgement is not None else ()
-    versions = (*before, *(version for each in heard for version in each.critiques), state.version)
+    versions = (*before, *(version for each in heard for version in each.critiques))
     failed = Judgement(0.0, 1, None, versions, scored=False, failed=True)
     top = replace(top, parallel=None, verdicts=(), index=_next_draft(top), due="nothing", failures=top.failures + 1)
-    return with_top(replace(state, open={}, current=replace(current, judgement=failed)), top)
+    untold = (*state.untold, state.version)
+    return with_top(replace(state, open={}, current=replace(current, judgement=failed), untold=untold), top)
+
+
+def told_failures(state: RunState, source: Candidate | None) -> tuple[int, ...]:
+    """Returns the failures that a request to refine this draft tells of, whatever critics have said of it since."""
+    same = source is not None and state.current is not None and source.ref == state.current.ref
+    return state.untold if same else ()
+
+
+def with_other_draft(state: RunState) -> RunState:
+    """Returns the state without failures that were those of another draft than the current one is now."""
+    return replace(state, untold=()) if state.untold else state
 
 
 def _next_draft(top: Frame) -> int:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Final, assert_never
 
 from redraft.actors.deciding.candidates import draft_to_work_on, finished_drafts
+from redraft.actors.deciding.excusing import told_failures
 from redraft.actors.deciding.judgement import Judgement, join_row
 from redraft.actors.deciding.reusing import with_key
 from redraft.actors.deciding.state import Candidate, Frame, RunState
@@ -38,7 +39,7 @@ def make_request(state: RunState, step: Step, path: str, now: datetime, draft: D
         attempt=1,
         due=now + _longest_wait(step.timeout),
         draft=draft or (source.ref if source and step.role != "generator" else None),
-        critiques=judged.critiques if judged else (),
+        critiques=_critiques_told(state, loop, step, source, judged),
         score=judged.known_score if judged else None,
         scale=judged.scale if judged and judged.scored else None,
         outputs=finished_drafts(state, *state.frames),
@@ -48,6 +49,16 @@ def make_request(state: RunState, step: Step, path: str, now: datetime, draft: D
         queue_wait=step.queue_wait,
     )
     return request if step.reuse is None else with_key(state, step, request)
+
+
+def _critiques_told(
+    state: RunState, loop: Frame, step: Step, source: Candidate | None, judged: Judgement | None
+) -> tuple[int, ...]:
+    """Returns the versions of the critiques that a step is told of; refinements of failures on their draft, too."""
+    said = judged.critiques if judged else ()
+    if not state.untold or not (step.role == "refiner" or (step.role == "generator" and loop.node is not None)):
+        return said
+    return (*said, *(version for version in told_failures(state, source) if version not in said))
 
 
 def _judgement_told(state: RunState, loop: Frame, step: Step, source: Candidate | None) -> Judgement | None:

@@ -198,7 +198,8 @@ class RunState(msgspec.Struct, frozen=True, gc=False):
     are, from rules 2 on, the drafts that may not be published. `verdicts` are those that may be taken again: by the key
     of their request, their event's version and their critique. `values` are those of the run's state, `writers` the
     steps, by their paths in the plan, that changed them last; `looked` are the versions of the drafts about which the
-    steps that may change them answered last.
+    steps that may change them answered last. `untold` are the failures of steps on the current draft that no
+    refinement was told of.
     """
 
     status: Status = "new"
@@ -237,6 +238,7 @@ class RunState(msgspec.Struct, frozen=True, gc=False):
     values: Values = {}
     writers: dict[str, str] = {}
     looked: dict[str, int] = {}
+    untold: tuple[int, ...] = ()
 
 
 def prefix(frame: Frame) -> str:

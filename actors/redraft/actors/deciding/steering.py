@@ -136,6 +136,7 @@ def edit(state: RunState, event: DraftEdited) -> RunState:
         state,
         drafts=event.draft.version,
         current=Candidate(event.draft.ref),
+        untold=(),
         open={},
         approval=None,
         frames=frames,

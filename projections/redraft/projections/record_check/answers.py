@@ -284,7 +284,10 @@ def _check_material(
     in_loop = data.role == "generator" and walk.top.loop is not None and walk.rules >= 4
     told = Rated(about.ref, heard) if about and heard else about if refines or in_loop or data.role == "step" else None
     rating = told.rating if told else None
-    if data.critiques != (rating.critiques if rating else ()):
+    known = rating.critiques if rating else ()
+    if (refines or (in_loop and data.role == "generator")) and about and walk.current and about.ref == walk.current.ref:
+        known += tuple(version for version in walk.untold if version not in known)
+    if data.critiques != known:
         raise Deviates("critiques", event, f"the request to {data.path} does not hold the critiques of its draft")
     score, scale = told.shown if told else (None, None)
     if (data.score, data.scale) != (score, scale):

@@ -36,8 +36,9 @@ def go_on(walk: Walk, frame: Frame) -> None:
         for each in walk.events[: walk.next]
         if isinstance(each.data, DraftCritiqued) and each.data.draft == ref and each.data.path.startswith(frame.prefix)
     ]
-    told = (*before, *(version for version in said if version not in before), walk.events[walk.next - 1].version)
+    told = (*before, *(version for version in said if version not in before))
     walk.current = Rated(ref, replace(_NOTHING, critiques=told))
+    walk.untold += (walk.events[walk.next - 1].version,)
     walk.open = {}
     frame.index, frame.due, frame.heard, frame.excused = _next_drafting(frame), "", (), frame.excused + 1
 

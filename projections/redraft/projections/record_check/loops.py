@@ -125,7 +125,7 @@ def _walk_iterations(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None]
             elif (ended := _finish_body(walk, frame)) is not None:
                 return ended
         except Edited as edited:
-            walk.current = Rated(edited.ref)
+            walk.current, walk.untold = Rated(edited.ref), ()
             frame.index, frame.due, frame.exit, frame.heard = len(frame.body), "", False, ()
 
 
@@ -301,6 +301,7 @@ def _close_frame(walk: Walk, frame: Frame, outer: Frame, ended: LoopEnded, chose
     of_loop = (frame.best, frame.last, *frame.judged, frame.entry, frame.inner)
     known = (each for each in (walk.current, *of_loop, walk.best) if each and each.ref == ended.draft)
     left = next(known, Rated(ended.draft)) if ended.draft.version or walk.rules < 2 else None
+    walk.untold = walk.untold if left and walk.current and left.ref == walk.current.ref else ()
     walk.current = left
     made = frame.outputs if outer.loop is None and frame.outputs else (ended.draft,)
     if walk.rules >= 2:

@@ -99,6 +99,7 @@ def _take_draft(walk: Walk, frame: Frame, data: Made) -> None:
     rating = _known_rating(walk, before) if before is not None and same else None
     walk.drafts = data.draft.version
     walk.current = Rated(data.draft.ref, rating)
+    walk.untold = ()
     frame.exit = isinstance(data, DraftRefined) and data.exit
     note_draft(frame, data.draft, before.version if before else 0)
 
@@ -122,6 +123,7 @@ def _walk_parallel(walk: Walk, frame: Frame, node: Parallel) -> None:
         return
     before = walk.current
     chosen, rating = _walk_candidates(walk, frame, node)
+    walk.untold = ()
     refines = node.steps[0].role == "refiner" and before is not None
     note_draft(frame, chosen, before.ref.version if refines and before else 0)
     rate_draft(walk, frame, chosen, rating)

@@ -162,7 +162,7 @@ def _unless_rejected(best: Rated | None, draft: DraftRef) -> Rated | None:
 
 def _walk_review(walk: Walk, frame: Frame, ref: DraftRef) -> None:
     """Walks the critics of a person's draft, before people are asked again."""
-    walk.current = Rated(ref)
+    walk.current, walk.untold = Rated(ref), ()
     frame.exit, frame.due = False, ""
     review = _critics_before(walk, frame)
     if review is None:

@@ -144,6 +144,8 @@ class Walk:
         self.paused = False
         self.edits = 0
         self.drafts = 0
+        self.untold: tuple[int, ...] = ()
+        """The failures of steps on the current draft that no refinement was told of."""
         self.state = StateFold(stream[0], begun.plan, inherits=begun.parent is not None)
 
     def peek(self) -> Recorded:

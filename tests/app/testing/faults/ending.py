@@ -55,8 +55,8 @@ ENDING = [
         "error of a failed step that no refinement is told of",
         "actors.deciding.excusing",
         "excuse",
-        "for version in each.critiques), state.version)",
-        "for version in each.critiques))",
+        "untold = (*state.untold, state.version)",
+        "untold = state.untold",
         6,
     ),
     Fault(
