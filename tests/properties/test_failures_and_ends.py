@@ -15,6 +15,7 @@ from random import Random
 import pytest
 
 from redraft.actors import Actor, Retry, Workflow, critic, generator, publisher, refiner, score, state, step
+from redraft.actors.workflow.builders import StepSpec, as_part
 from redraft.app import refine
 from redraft.app.client.result import Result
 from redraft.app.settings.settings import Settings
@@ -43,10 +44,9 @@ class DrawnLoop:
         self.ending = self._chance.choice(("publish", "fail"))
 
     def workflow(self) -> Workflow:
-        row = [
-            self._test() if self._chance.random() < 0.5 else self._critic() for _ in range(self._chance.randint(1, 3))
-        ]
-        body = [*row, self._refiner()] if self._chance.random() < 0.5 else [self._refiner(), *row]
+        kinds = [self._chance.choice((self._test, self._critic)) for _ in range(self._chance.randint(1, 3))]
+        body = [make() for make in sorted(kinds, key=lambda make: make == self._test)]  # critics stand side by side
+        body.insert(self._chance.choice((0, *range(len(self.critics), len(body) + 1))), as_part(self._refiner()))
         parts: list[Condition] = [state[name].condition for name in self.tests]
         if self.critics:
             parts.append(score >= self._chance.choice((0.2, 0.4)))
@@ -81,13 +81,13 @@ class DrawnLoop:
         self.calls.append(("looked", name, text, ()))
         return self.says(name, text)
 
-    def _test(self) -> object:
+    def _test(self) -> StepSpec:
         name = f"t{next(self._numbers)}"
         self.tests.append(name)
         made = step(name=name, writes=[name])(lambda draft: {name: self._look(name, draft.text) < 0.5})
         return step(made, retry=Retry(1))
 
-    def _critic(self) -> object:
+    def _critic(self) -> StepSpec:
         name = f"j{next(self._numbers)}"
         self.critics.append(name)
         return step(critic(name=name)(lambda draft: self._look(name, draft.text)), retry=Retry(1))
