@@ -1,4 +1,4 @@
-"""Loops in loops: three chapters, each refined until it is long enough. Run it: `python examples/chapters.py`"""
+"""Loops in loops: five chapters, each refined until it is long enough. Run it: `python examples/chapters.py`"""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ async def bind_book(draft: Draft, context: Context) -> str:
 book = (
     Workflow("book")
     .repeat_until(
-        outputs >= 3,
-        max_iterations=3,
+        outputs >= 5,
+        max_iterations=10,
         name="Chapters",
         body=[
             write_chapter,
-            repeat("ChapterRefinement", until=score >= 0.9, max_iterations=4, body=[judge_chapter, extend_chapter]),
+            repeat("ChapterRefinement", until=score >= 0.8, max_iterations=3, body=[judge_chapter, extend_chapter]),
         ],
     )
     .finally_(bind_book)

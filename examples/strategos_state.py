@@ -1,4 +1,5 @@
-"""Strategos' loops by their state: until the quality is there, little changes, no errors are left, the tests pass.
+"""Strategos' loops by their state: until the quality is there, little changes, no errors are left, the tests pass, and
+a book has its chapters, each refined in a loop of its own.
 
 Where theirs says `condition: state => state.AllTestsPassing`, here stands `until=state.all_tests_passing`; what only
 changes the state is a free step. Each function stands where a step of theirs asks a model.
@@ -12,10 +13,9 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from redraft.actors import (
-    Brief,
     Context,
     Critique,
     Draft,
@@ -26,6 +26,7 @@ from redraft.actors import (
     generator,
     publisher,
     refiner,
+    repeat,
     state,
     step,
 )
@@ -35,12 +36,36 @@ POINTS = ("The moon pulls at the sea.", "The sun helps it.", "Twice a day the wa
 
 
 @dataclass
-class RefinementState:
-    """The state of the loops of content. A critique is appended to those before, as their [Append] does."""
+class CritiqueResult:
+    """What a critique said."""
 
+    score: float
+    strengths: list[str]
+    weaknesses: list[str]
+    suggestions: list[str]
+
+
+@dataclass
+class RefinementAttempt:
+    """What a refinement changed."""
+
+    iteration: int
+    before_content: str
+    after_content: str
+    changes_applied: list[str]
+
+
+@dataclass
+class RefinementState:
+    """The state of the loops of content. What theirs mark with [Append] is written out: the list, and one more."""
+
+    topic: str = "Tides"
+    current_draft: str = ""
     quality_score: float = 0.0
     improvement_delta: float = 1.0
-    critique_history: list[float] = field(default_factory=list)
+    iteration_count: int = 0
+    critique_history: list[CritiqueResult] = field(default_factory=list)
+    refinement_history: list[RefinementAttempt] = field(default_factory=list)
     final_content: str = ""
 
 
@@ -49,22 +74,36 @@ def quality(text: str) -> float:
 
 
 @generator(name="GenerateDraft")
-def generate_draft(brief: Brief) -> str:
-    return f"{brief.text}:"
+def generate_draft(context: Context) -> WithState:
+    draft = f"{context.state.topic}:"
+    return WithState(draft, {"current_draft": draft, "iteration_count": 0})
 
 
 @critic(name="Critique")
 def critique_draft(draft: Draft, context: Context) -> WithState:
     """Says what is missing, and puts the score into the state, where the condition looks for it."""
-    found = quality(draft.text)
-    missing = tuple(point for point in POINTS if point not in draft.text)
-    history = [*context.state.critique_history, found]
-    return WithState(Critique(found, suggestions=missing[:1]), {"quality_score": found, "critique_history": history})
+    there = [point for point in POINTS if point in draft.text]
+    missing = [point for point in POINTS if point not in draft.text]
+    critique = CritiqueResult(quality(draft.text), there, missing, missing[:1])
+    history = [*context.state.critique_history, asdict(critique)]
+    said = Critique(critique.score, tuple(there), tuple(missing), tuple(critique.suggestions))
+    return WithState(said, {"quality_score": critique.score, "critique_history": history})
 
 
 @refiner(name="Refine")
-def refine_draft(draft: Draft, critique: Critique) -> Revision:
-    return Revision(" ".join((draft.text, *critique.suggestions)), changes=critique.suggestions)
+def refine_draft(draft: Draft, context: Context) -> WithState:
+    """Does what the last critique in the state suggests, and adds the attempt to those before."""
+    changes = context.state.critique_history[-1]["suggestions"]
+    refined = " ".join((draft.text, *changes))
+    attempt = RefinementAttempt(context.state.iteration_count + 1, draft.text, refined, changes)
+    return WithState(
+        Revision(refined, changes=tuple(changes)),
+        {
+            "current_draft": refined,
+            "iteration_count": attempt.iteration,
+            "refinement_history": [*context.state.refinement_history, asdict(attempt)],
+        },
+    )
 
 
 @refiner(name="Iterate")
@@ -181,11 +220,49 @@ def refine_code(draft: Draft, context: Context) -> Revision:
     return Revision(code_for(context.state.causes), changes=tuple(context.state.failures))
 
 
+@dataclass
+class BookState:
+    """The state of the book: how many chapters were begun, and how good the last one is."""
+
+    chapter_count: int = 0
+    chapter_quality: float = 0.0
+
+
+@generator(name="GenerateChapter")
+def generate_chapter(context: Context) -> WithState:
+    number = context.state.chapter_count + 1
+    return WithState(f"Chapter {number}:", {"chapter_count": number})
+
+
+@critic(name="CritiqueChapter")
+def critique_chapter(draft: Draft) -> WithState:
+    return WithState(quality(draft.text), {"chapter_quality": quality(draft.text)})
+
+
+@refiner(name="RefineChapter")
+def refine_chapter(draft: Draft) -> str:
+    return " ".join((draft.text, *[point for point in POINTS if point not in draft.text][:2]))
+
+
 content = (
     Workflow("iterative-refinement", state=RefinementState)
     .start_with(generate_draft)
     .repeat_until(state.quality_score >= 0.9, max_iterations=5, name="Refinement", body=[critique_draft, refine_draft])
     .finally_(publish)
+)
+book = Workflow("book-writing", state=BookState).repeat_until(
+    state.chapter_count >= 5,
+    max_iterations=10,
+    name="Chapters",
+    body=[
+        generate_chapter,
+        repeat(
+            "ChapterRefinement",
+            until=state.chapter_quality >= 0.8,
+            max_iterations=3,
+            body=[critique_chapter, refine_chapter],
+        ),
+    ],
 )
 settled = (
     Workflow("improvement-delta", state=RefinementState)
@@ -208,7 +285,7 @@ code = Workflow("all-tests-passing", state=CodeState).repeat_until(
 
 
 async def main() -> None:
-    for workflow in (content, settled, design, sql, code):
+    for workflow in (content, settled, design, sql, book, code):
         result = await refine(workflow, "Tides")
         for line in result.text.splitlines():
             print(f"    {line}")

@@ -1,10 +1,14 @@
 """Python processes without the time that importing takes: a program that has imported Redraft and forks itself.
 
 `python -W error fork_server.py FD`: on the socket FD it is asked for processes, and how they ended; see `forked`.
+
+At its end Python takes apart all that was imported, which costs a forked process, whose memory that is not, several
+times what a command does. So it ends without; but with REDRAFT_HYPOTHESIS=thorough, as in `make check`, as Python does.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -12,6 +16,7 @@ import runpy
 import signal
 import socket
 import sys
+import threading
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from io import StringIO
@@ -94,6 +99,11 @@ def become(asked: dict[str, Any], files: list[int]) -> None:
     os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environment"])
+    sys.executable = asked["python"] or sys.executable
+    for name, times in asked["quicker"].items():
+        module, _, constant = name.rpartition(".")
+        found = import_module(module)
+        setattr(found, constant, getattr(found, constant) / times)
     script, *arguments = asked["command"]
     sys.argv = [script, *arguments]
     if script == "redraft":
@@ -104,7 +114,25 @@ def become(asked: dict[str, Any], files: list[int]) -> None:
         runpy.run_path(script, run_name="__main__")
 
 
+def end(code: object) -> None:
+    """Does what Python does at the end of a program, except for taking apart what was imported.
+
+    Returns where Python has something to say, which is then left to it.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    gc.collect()  # what nobody closed is told
+    if not isinstance(code, int | None):
+        return
+    with suppress(OSError, ValueError):
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        os._exit((code or 0) & 0xFF)
+
+
 def main() -> None:
+    as_python_does = os.environ.get("REDRAFT_HYPOTHESIS") == "thorough"
     for module in IMPORTED:
         import_module(module)
     with redirect_stdout(StringIO()):
@@ -113,8 +141,16 @@ def main() -> None:
     asked = None
     with suppress(KeyboardInterrupt), socket.socket(fileno=int(sys.argv[1])) as control:
         asked = serve(control)
-    if asked:
+    if asked is None:
+        return
+    try:
         become(*asked)
+    except SystemExit as asked_to_end:
+        if not as_python_does:
+            end(asked_to_end.code)
+        raise
+    if not as_python_does:
+        end(0)
 
 
 if __name__ == "__main__":

@@ -134,19 +134,29 @@ def fork(
     *command: str,
     folder: Path,
     environment: Mapping[str, str],
+    python: str = "",
+    quicker: Mapping[str, float] = {},
     stdin: int = subprocess.DEVNULL,
     stdout: int = subprocess.DEVNULL,
     stderr: int = subprocess.DEVNULL,
 ) -> Forked:
     """A process that does `python -m redraft ARGUMENTS` for ("redraft", *arguments), or else runs a script.
 
-    Each of the three is the number of an open file, or PIPE or DEVNULL of `subprocess`.
+    Each of the three is the number of an open file, or PIPE or DEVNULL of `subprocess`. `python` is what its
+    `sys.executable` is to be, if not what runs it; `quicker` has waits, such as "package.module.WAIT", and by how many
+    times each is to be shorter.
     """
     pipes: dict[str, IO[str]] = {}
     with ExitStack() as open_here:
         wanted = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
         files = [_file(name, number, pipes, open_here) for name, number in wanted.items()]
-        asked = {"command": command, "folder": str(folder), "environment": dict(environment)}
+        asked = {
+            "command": command,
+            "folder": str(folder),
+            "environment": dict(environment),
+            "python": python,
+            "quicker": dict(quicker),
+        }
         pid = server().ask(asked, *files)
     assert pid
     return Forked(pid, pipes)

@@ -72,7 +72,8 @@ PARTITIONS = 3
 class Deployment:
     """`folder` holds the actors, the store, and a log for each process that was started.
 
-    `bus` is that of processes that are given none of their own, and `settings` are those of all.
+    `bus` is that of processes that are given none of their own, `settings` are those of all,
+    and `python` is what their workers run tests with, if not what runs them. `quicker`: see `fork`.
     """
 
     def __init__(
@@ -81,6 +82,8 @@ class Deployment:
         self.bus = bus
         self.settings = settings
         self.folder = folder
+        self.python = ""
+        self.quicker: dict[str, float] = {}
         self.prefix = prefix
         self.store = store
         self.queues = queues
@@ -107,7 +110,15 @@ class Deployment:
             return Said(process.wait(), out, err)
 
     def _fork(self, *arguments: str, bus: str = "", **files: int) -> Forked:
-        return fork("redraft", *arguments, folder=self.folder, environment=self.environment(bus), **files)
+        return fork(
+            "redraft",
+            *arguments,
+            folder=self.folder,
+            environment=self.environment(bus),
+            python=self.python,
+            quicker=self.quicker,
+            **files,
+        )
 
     def json(self, *arguments: str) -> Any:
         said = self.call(*arguments, "--json")

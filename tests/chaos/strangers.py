@@ -47,13 +47,17 @@ def proper() -> dict[str, Message | Work]:
 
 
 def unreadable() -> list[Stranger]:
-    """For each queue: one that is not JSON, one of an unknown type, one that is as large as a broker takes."""
+    """For each queue: one that is not JSON, one of an unknown type, one that is as large as a broker takes.
+
+    The last is too large for the inbox; a request may be larger, and this one is none.
+    """
     found: list[Stranger] = []
     for queue, message in proper().items():
         name, body = encode_message(message)
         found.append(Stranger(queue, name, body[:-1] + b" and {torn", f"{name} cannot be read"))
         found.append(Stranger(queue, "somebody.elses.v7", body, "no message is named 'somebody.elses.v7'"))
-        found.append(Stranger(queue, name, b'{"text":"%b"}' % (b"x" * LARGE), "that a message may have"))
+        reason = "that a message may have" if queue == INBOX else f"{name} cannot be read"
+        found.append(Stranger(queue, name, b'{"text":"%b"}' % (b"x" * LARGE), reason))
     found.append(Stranger(INBOX, "run.start.v1", DEEP, "run.start.v1 cannot be read"))
     return found
 

@@ -69,6 +69,7 @@ from redraft.events.messages.domain_events import (
     DraftRefined,
     DraftRejected,
     EventRef,
+    ItemOf,
     IterationStarted,
     LessonStruck,
     LimitsChanged,
@@ -98,6 +99,7 @@ from redraft.events.messages.plan import (
     Arm,
     Budget,
     Criterion,
+    Each,
     LessonsSpec,
     Option,
     Parallel,
@@ -285,12 +287,30 @@ def with_lessons() -> Iterator[DomainEvent]:
     yield LessonStruck("0123456789abcdef", "essay", "ann", withdrawn=True)
 
 
+def with_items() -> Iterator[DomainEvent]:
+    """A run that works on an item of another one, and asks for runs of its own items."""
+    pieces = Each("Pieces", "item.sections", (Step("generator", "write", "write"),), 2)
+    plan = Plan("book-Chapters", (pieces, Step("generator", "bind", "bind")), budget=Budget(calls=8))
+    brief = Brief("Why", state={"item": {"title": "The moon", "sections": ["near", "far"]}, "index": 3})
+    yield RunStarted(plan, brief, START, rules=7, of=ItemOf("book", "Chapters[3]"))
+    due = START + timedelta(minutes=1)
+    for number in (1, 2):
+        yield StepRequested(f"Pieces[{number}]", "run", "Pieces", 1, due, reserved=Usage(calls=4))
+    near, far = new_draft(1, "Far."), new_draft(2, "Near.")
+    yield DraftGenerated("Pieces[2]", 1, near, Usage(20, calls=2))
+    yield DraftGenerated("Pieces[1]", 1, far, Usage(10, calls=1))
+    yield StepRequested("bind", "generator", "bind", 1, due, outputs=(far.ref, near.ref))
+    yield StepFailed("bind", 1, "error", "out of paste")
+    yield RunEnded("failed", "bind failed for good: out of paste", 0, far.ref)
+
+
 ADDED: Final = {
     "measures.jsonl": with_measures,
     "late.jsonl": with_late_critics,
     "reuse.jsonl": with_reuse,
     "state.jsonl": with_state,
     "lessons.jsonl": with_lessons,
+    "items.jsonl": with_items,
 }
 """Further streams of the newest folder, each with the events of what came to a version later."""
 

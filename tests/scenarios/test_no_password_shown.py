@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.app.cli_calls import call
+from tests.app.cli_calls import call, one_line
+
+from redraft.app.process.logs import without_secrets
 
 ODD = "@:/?#%[] &=+;'\"\\"
 PIECES = ("Wq7x", "83921", "kZ0p", "5544", "vJ3m")
@@ -81,3 +83,27 @@ def test_what_is_no_url_at_all_is_not_shown(setting: str, url: str, monkeypatch:
     monkeypatch.setenv(setting, url)
     refuse_parts("Wq7x83921kZ0p", "doctor")
     refuse_parts("Wq7x83921kZ0p", "submit", "A text.")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://me:s3cr3t@127.0.0.1:1/v1",
+        "http://me:a@s3cr3t@127.0.0.1:1/v1",
+        "ftp://me:s3cr3t@h",
+        "me:s3cr3t@h",
+        "http://127.0.0.1:1/?api_key=s3cr3t",
+        "http://me:s3cr3t/x@127.0.0.1:1/v1",
+        "http://me:s3cr3t@127.0.0.1:notaport/",
+        "http://me:s3cr3t@[::1/",
+    ],
+)
+def test_the_password_of_a_server_is_not_shown(url: str):
+    told = call("worker", "prose", "--url", url, "--patience", "1")
+    assert told.code == 2
+    assert "s3cr3t" not in told.out + told.err
+    assert one_line(told).startswith("--url ")
+
+
+def test_no_part_of_a_password_in_a_url_is_left():
+    assert without_secrets("http://me:a@s3cr3t@127.0.0.1:1/v1 is away") == "http://***@127.0.0.1:1/v1 is away"

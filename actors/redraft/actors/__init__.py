@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from redraft.events.public_names import public_names
 
 if TYPE_CHECKING:
+    from redraft.actors.checkout import folder_text as folder_text
     from redraft.actors.conditions.printing import print_condition as print_condition
     from redraft.actors.conditions.text import parse_condition as parse_condition
     from redraft.actors.deciding.policy import Policy as Policy
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from redraft.actors.workflow.workflow import (
         Workflow as Workflow,
         approve as approve,
+        each as each,
         parallel as parallel,
         repeat as repeat,
         step as step,
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
         state as state,
         tokens as tokens,
     )
+    from redraft.events.messages.folders import FOLDER as FOLDER, File as File, print_folder as print_folder
     from redraft.events.messages.content import (
         Brief as Brief,
         Critique as Critique,

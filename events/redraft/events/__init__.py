@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Revision as Revision,
     )
     from redraft.events.messages.domain_events import DomainEvent as DomainEvent
+    from redraft.events.messages.folders import FOLDER as FOLDER, File as File, print_folder as print_folder
     from redraft.events.messages.envelope import Origin as Origin, Recorded as Recorded
     from redraft.events.messages.plan import Plan as Plan
     from redraft.events.messages.usage import Usage as Usage

@@ -15,7 +15,7 @@ import msgspec
 
 from redraft.events.errors import InputError
 from redraft.events.messages.content import DraftRef
-from redraft.events.messages.plan import Role
+from redraft.events.messages.plan import ACTOR_ROLES
 from redraft.events.small_tables import Tables, Transactions
 from redraft.events.store.event_store import thread
 from redraft.events.subscriptions.subscriptions import Execute
@@ -220,7 +220,7 @@ def _check_scopes(scopes: Iterable[str]) -> tuple[Scope, ...]:
 def _check_actors(actors: Iterable[str]) -> tuple[str, ...]:
     for each in (found := tuple(dict.fromkeys(actors))):
         role, dot, name = each.partition(".")
-        if role not in get_args(Role) or bool(dot) != bool(name) or len(each.split()) != 1:
+        if role not in ACTOR_ROLES or bool(dot) != bool(name) or len(each.split()) != 1:
             raise InputError(f"{each!r} is nobody to work for: give a role, or an actor such as critic.judge")
     return found
 

@@ -9,7 +9,10 @@ from typing import Final
 
 import msgspec
 
+from redraft.events.messages.content import Brief
 from redraft.events.messages.domain_events import Outcome
+from redraft.events.messages.folders import FOLDER, sections
+from redraft.events.messages.redaction import ERASED
 from redraft.events.messages.run_state import Value, Values
 from redraft.events.messages.usage import Usage
 
@@ -79,6 +82,15 @@ def _sign(match: re.Match[str]) -> str:
 def quoted(text: str) -> str:
     """Returns untrusted text as one argument for a shell."""
     return shlex.quote(plain(text))
+
+
+def brief_text(brief: Brief, most: int = 5) -> str:
+    """Returns the text of a brief; of one of several files, which these are: `10 files: cart.py, item.py, …`."""
+    if brief.media_type != FOLDER or brief.text == ERASED:
+        return brief.text
+    paths = [section[4:].partition("\n")[0].partition(" | ")[0] for section in sections(brief.text)]
+    more = ", …" if len(paths) > most else ""
+    return f"{counted(len(paths), 'file')}: {', '.join(paths[:most])}{more}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.projections.random_runs import as_recorded
 from tests.properties.test_deciding_properties import NEVER, NOW, RUN, Run, examples, plans, step
 from tests.streams import recorded
 
@@ -346,3 +347,12 @@ def test_the_wall_time_of_a_paused_run_that_has_failed_ends_it() -> None:
     *_, ended = run.send(ExpireStep(RUN, "", 1))
     assert isinstance(ended, RunEnded)
     assert faults(run) == []
+
+
+@pytest.mark.parametrize("price", [0.1, 0.01, 0.07])
+def test_a_cost_that_is_exactly_the_budget_is_within_it_however_floating_numbers_add_up(price: float) -> None:
+    for calls in range(4, 16):
+        run = Spender(plan(Budget(cost=round(calls * price, 10))))
+        run.until_over(Usage(1, price, 1))
+        assert len(run.said) == 1 + calls
+        assert check_events(as_recorded(run.events, run.times)) == ()

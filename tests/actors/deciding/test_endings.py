@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from msgspec.structs import replace
 from tests.actors.deciding.test_approval import IMPROVE, JUDGE, SAVE, WRITE, approve, plan, reject, waiting
 from tests.projections.random_runs import as_recorded
 from tests.properties.test_deciding_properties import RUN, Run, step
 
+from redraft.actors.conditions.text import parse_condition
 from redraft.actors.deciding.forking import why_unfit
 from redraft.actors.plans.check import check_plan
 from redraft.events.errors import PlanError
@@ -142,7 +145,25 @@ def test_a_plateau_has_its_own_ending(ending: Ending, outcome: Outcome | None) -
     assert findings(run) == ()
 
 
-@pytest.mark.parametrize("ending", ["stop", "ask", "fail"])
+@pytest.mark.parametrize("limit", ["elapsed > 3", "elapsed > 3 and not score >= 0.95"])
+@pytest.mark.parametrize(("ending", "outcome"), [("fail", "timed_out"), ("ask", None), ("publish", "timed_out")])
+def test_a_limit_that_the_condition_names_ends_a_loop_as_its_iterations_do(
+    ending: Ending, outcome: Outcome | None, limit: str
+) -> None:
+    node = Repeat("L", parse_condition(f"score >= 0.95 or {limit}"), 5, BODY, on_exhausted=ending)
+    run = begun(node)
+    run.now += timedelta(seconds=10)
+    go(run, (0.5, ""))
+    if outcome is None:
+        assert waiting(run).version == 1
+        approve(run)
+    if ending != "fail":
+        go(run, (0, ""))
+    assert (end_of(run)[0], publications(run)) == ("timed_out", ending != "fail")
+    assert findings(run) == ()
+
+
+@pytest.mark.parametrize("ending", ["publish", "stop", "ask", "fail"])
 def test_a_loop_that_goes_in_circles_has_its_own_ending(ending: OnOscillation) -> None:
     run = begun(loop(most=5, oscillation=ending))
     go(run, (0.5, ""), (0, "two"), (0.5, ""), (0, "one"))

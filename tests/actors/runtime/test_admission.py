@@ -30,8 +30,9 @@ from redraft.events.messages.commands import (
     Work,
 )
 from redraft.events.messages.content import Brief, Critique, DraftRef, Files, Receipt, new_draft
-from redraft.events.messages.domain_events import Parent
+from redraft.events.messages.domain_events import ItemOf, Parent
 from redraft.events.messages.envelope import Origin
+from redraft.events.messages.item_ids import run_of_item
 from redraft.events.messages.plan import Plan, StateField, StateSpec
 from redraft.events.messages.usage import Usage
 
@@ -57,6 +58,8 @@ def request(text: str = "b") -> Request:
         (StartRun("r", PLAN, Brief(LONG)), ContentError, "brief: 1,001 bytes, more than the limit of 1,000"),
         (StartRun("r", PLAN, Brief(" ")), ContentError, "brief: the text is empty"),
         (StartRun("r", Plan("p", ()), Brief("b")), PlanError, "has no steps"),
+        (StartRun("r", PLAN, Brief("b"), of=ItemOf("book", "Chapters[1]")), InputError, "is none of an item"),
+        (StartRun(run_of_item(ItemOf("book", "C[1]")), PLAN, Brief("b")), InputError, "is none of an item"),
         (StartRun("r", TYPED, Brief("b", state={"m": 1})), InputError, "state: m is no value of the plan's state"),
         (StartRun("r", TYPED, Brief("b"), state={"n": "x"}), InputError, "state: n is 'x'; the plan's state has int"),
         (StartRun("r", PLAN, Brief("b", state={"a b": 1})), InputError, "state: 'a b' cannot name a value"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import threading
 
@@ -176,7 +177,7 @@ async def test_a_text_that_cannot_be_a_draft_is_invalid(text: object):
 
 
 async def test_what_a_function_raises_is_told():
-    def broken(draft):
+    async def broken(draft):
         raise ZeroDivisionError("by nothing")
 
     def final(draft):
@@ -303,6 +304,20 @@ async def test_what_is_abandoned_is_cancelled_cleans_up_and_tells_nobody():
     assert not over.is_set()
 
 
+async def test_the_error_of_a_call_that_has_ended_and_is_dropped_is_not_logged():
+    loop, told, over = asyncio.get_running_loop(), [], asyncio.Event()
+    loop.set_exception_handler(lambda _, context: told.append(context["message"]))
+
+    async def broken(draft):
+        raise RuntimeError("out of order")
+
+    call = Call(critic(name="judge")(broken), CritiqueDraft(request(), DRAFT), over.set)
+    await over.wait()
+    del call
+    gc.collect()
+    assert told == []
+
+
 async def test_a_request_that_reached_the_wrong_actor_fails_for_good():
     outcome = await perform(Actor("a", "refiner", lambda history: "", ("history",), False), Generate(request()))
     assert isinstance(outcome, Failed)
@@ -310,7 +325,7 @@ async def test_a_request_that_reached_the_wrong_actor_fails_for_good():
 
 
 async def test_a_long_message_is_cut_and_odd_characters_do_no_harm():
-    def broken(draft):
+    async def broken(draft):
         raise ValueError("\ud800" + "x" * 5000)
 
     message = failed(await judged(broken), "error")

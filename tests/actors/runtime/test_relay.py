@@ -109,7 +109,7 @@ async def test_every_request_goes_to_its_actor_with_its_texts_and_every_event_is
 class Outbox:
     """Takes every message."""
 
-    largest = 10**6
+    largest = largest_request = 10**6
 
     def __init__(self) -> None:
         self.sent: list[str] = []

@@ -26,7 +26,7 @@ from redraft.actors.workflow.builders import StepSpec
 from redraft.app import open_local, read_settings
 from redraft.events.messages.commands import Refine
 from redraft.events.messages.content import Round
-from redraft.events.messages.domain_events import RunStarted, StepRequested
+from redraft.events.messages.domain_events import DraftGenerated, DraftRefined, RunStarted, StepRequested
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import RULES, Parallel
 
@@ -89,6 +89,43 @@ async def test_what_is_kept_of_a_run_does_not_grow_with_its_drafts() -> None:
     assert last.role == "publisher"
     assert not builder.has_drafts(last)
     assert RequestBuilder(events).has_drafts(last)
+
+
+async def test_a_history_has_the_texts_of_as_many_earlier_drafts_as_its_step_says_however_long_the_run() -> None:
+    got: list[list[int]] = []
+
+    @refiner
+    async def longer(draft: Draft, history: History) -> str:
+        got.append([each.version for each in history.drafts])
+        return draft.text + "."
+
+    plan = Workflow("long").start_with(write)
+    body = [count, step(longer, history=20)]
+    plan = plan.repeat_until("score >= 0.99", max_iterations=25, name="Loop", body=body, rollback_margin=1.0)
+    async with open_local(read_settings(store="memory:"), [write, count, longer]) as runtime:
+        result = await runtime.client.wait(await runtime.client.submit(plan, "brief"))
+    assert result.outcome == "exhausted", result.reason
+    assert got == [list(range(max(1, number - 19), number)) for number in range(1, 26)]
+
+
+async def test_what_is_kept_of_large_drafts_is_bounded_and_the_latest_two_are_there() -> None:
+    events, _ = await long_run()
+    builder, sizes = RequestBuilder(), []
+    for event in events:
+        builder.add(_with_wide_draft(event))
+        builder.forget_drafts()
+        sizes.append(builder.size)
+        if isinstance(event.data, StepRequested) and event.data.role in ("critic", "refiner"):
+            assert builder.has_drafts(event.data)
+    assert max(sizes) < 18_000_000
+
+
+def _with_wide_draft(event: Recorded) -> Recorded:
+    """The event with a draft of 1 MB, which takes 5 MB of memory, if it has one."""
+    if not isinstance(event.data, DraftGenerated | DraftRefined):
+        return event
+    draft = replace(event.data.draft, text="\U0001f30a" + "x" * 1_000_000)
+    return replace(event, data=replace(event.data, draft=draft))
 
 
 async def rounds_of(

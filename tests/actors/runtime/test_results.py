@@ -82,6 +82,15 @@ async def test_a_bool_is_the_verdict_and_never_a_score(verdict: bool) -> None:
     assert said.known_score is None
 
 
+@pytest.mark.parametrize("text", ["APPROVED", " APPROVED\n"])
+async def test_the_word_by_which_agents_approve_is_a_verdict(text: str) -> None:
+    assert await critique(text) == Critique(0.0, approved=True, critic="judge", scored=False)
+
+
+async def test_another_text_is_a_suggestion() -> None:
+    assert (await critique("APPROVED, but shorten it")).suggestions == ("APPROVED, but shorten it",)
+
+
 @pytest.mark.parametrize("kind", [Model, Struct, Data, dict])
 async def test_an_object_has_the_fields_of_a_critique_others_are_details(kind: Any) -> None:
     said = await critique(kind(score=0.5, improvements=["more"], tone="dry", words={"cat": 2}))

@@ -49,6 +49,16 @@ async def ask(bus: LocalBus, actor: str, number: int = 1, version: str = "") -> 
     )
 
 
+@asynccontextmanager
+async def left_by_a_dead_worker() -> AsyncIterator[LocalBus]:
+    """A bus with a request that a worker had which is gone."""
+    async with LocalBus() as bus:
+        await ask(bus, "write")
+        async with bus.consume(work_queue("generator", "write"), 1) as crashed:
+            await crashed.take(1)
+        yield bus
+
+
 async def answers(bus: LocalBus, most: int) -> list[tuple[Origin, Message]]:
     found: list[tuple[Origin, Message]] = []
     async with asyncio.timeout(60), bus.consume(INBOX, 100) as inbox:
@@ -207,15 +217,34 @@ async def test_a_request_that_another_worker_had_is_confirmed_first():
     def write(brief):
         return "text"
 
-    async with LocalBus() as bus:
-        await ask(bus, "write")
-        async with bus.consume(work_queue("generator", "write"), 1) as crashed:
-            await crashed.take(1)
+    async with left_by_a_dead_worker() as bus:
         task = asyncio.create_task(Worker([write], bus, lambda: "id").run())
         ((_, message),) = await answers(bus, 1)
         task.cancel()
         await asyncio.wait([task])
     assert message == ConfirmStep("r", "p1", 1, 2)
+
+
+async def test_a_second_copy_of_a_request_that_another_worker_had_is_no_new_one():
+    """The relay was killed just after it had sent the request, and the worker after it."""
+    again: list[str] = []
+
+    @generator
+    def write(brief):
+        return "text"
+
+    async with left_by_a_dead_worker() as bus:
+        worker = Worker([write], bus, lambda: "id", on_restart=lambda request: again.append(request.path))
+        task = asyncio.create_task(worker.run())
+        ((_, first),) = await answers(bus, 1)
+        await ask(bus, "write")
+        ((_, second),) = await answers(bus, 1)
+        assert (first, second) == (ConfirmStep("r", "p1", 1, 2), ConfirmStep("r", "p1", 1, 1))
+        await bus.publish(work_queue("generator", "write"), [copy(3, confirmed=True)])
+        ((_, done),) = await answers(bus, 1)
+        task.cancel()
+        await asyncio.wait([task])
+    assert (done, again) == (Generated("r", "p1", 1, "text"), ["p1"])
 
 
 async def test_words_that_cannot_be_written_are_an_invalid_outcome():
@@ -286,9 +315,9 @@ async def test_a_request_that_is_too_large_is_dead_lettered_and_the_rest_goes_on
     async with LocalBus(largest=3000) as bus:
         name, body = encode_message(Generate(Request("r/p#1", "r", "p", "write", 1, 5.0, Brief(text))))
         async with LocalBus() as other:  # a stranger's way in, which looks at no size
-            bus.largest = other.largest
+            bus.largest_request = other.largest_request
             await bus.publish(work_queue("generator", "write"), [BusMessage(name, body, Origin("large", "x"), "r")])
-        bus.largest = 3000
+        bus.largest_request = 3000
         task = asyncio.create_task(Worker([write], bus, lambda: "id", limit=1000).run())
         await ask(bus, "write")
         await answers(bus, 1)

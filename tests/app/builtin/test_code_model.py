@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from model_server import ModelServer, message_of, read_script
 from tests.app.cli_calls import Said, call, one_line
+from tests.app.quick_python import quick_python
 from tests.app.roman_module import lay_down
 
 ANSWERS = Path(__file__).parents[3] / "examples" / "answers" / "roman.jsonl"
@@ -21,10 +22,7 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDRAFT_STORE", "sqlite:///store.db")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-scripted-0123456789abcdef")
     lay_down(tmp_path)
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nPYTEST_DISABLE_PLUGIN_AUTOLOAD=1 exec {sys.executable} "$@"\n')
-    python.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(python))  # its pytest begins within a tenth of the time
+    monkeypatch.setattr(sys, "executable", quick_python(tmp_path))
 
 
 def mended(server: ModelServer, monkeypatch: pytest.MonkeyPatch, *more: str) -> Said:
@@ -77,7 +75,10 @@ def test_a_model_that_does_away_with_the_code_does_not_pass(monkeypatch: pytest.
     ("words", "fault"),
     [
         (("roman.py", "--tests", "nowhere"), "--tests nowhere: there is no such file or folder; correct the path"),
-        (("-", "--tests", "tests"), "--tests need a module that they import; name a .py file as the source"),
+        (
+            ("-", "--tests", "tests"),
+            "--tests need a module that they import; name a .py file as the source, or a folder",
+        ),
     ],
 )
 @pytest.mark.parametrize("verb", [("run", "--workflow", "code"), ("submit", "code")], ids=["run", "submit"])

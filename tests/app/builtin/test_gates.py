@@ -216,6 +216,8 @@ HOSTILE = [
     "PRAGMA writable_schema = ON",
     "BEGIN IMMEDIATE",
     "SELECT load_extension('x')",
+    "SELECT hex(fts3_tokenizer('simple'))",
+    "SELECT FTS3_TOKENIZER('simple', x'4141414141414141')",
     "SELECT writefile('made', 'x')",
     "SELECT zeroblob(2000000000)",
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.app.builtin.test_pytest import TESTS, project, step  # noqa: F401 - a fixture
+from tests.app.builtin.test_pytest import QUICK, TESTS, project, step  # noqa: F401 - a fixture
 
 from redraft.actors import Actor, Context, Critique
 from redraft.actors.runtime.working.results import measures_of
@@ -81,7 +81,7 @@ async def test_pytest_counts_tests(project: Path) -> None:  # noqa: F811
         "import module\n\ndef test_one():\n    assert module.mean([1, 3]) == 2\n\n"
         "def test_none():\n    assert module.mean([]) == 0\n"
     )
-    options = {"tests": ["test_few.py"], "env_pass": ["HOME"]}
+    options = {"tests": ["test_few.py"], "env_pass": ["HOME", QUICK]}
     assert await counted(pytest_critic, MEAN, **options) == {
         "tests": 2, "failing": 0, "passing": 2, "all_tests_passing": 1,
     }  # fmt: skip
@@ -102,9 +102,10 @@ async def test_pytest_measures_the_drafts_coverage(project: Path) -> None:  # no
         "def test_thread():\n    t = threading.Thread(target=module.other)\n    t.start()\n    t.join()\n"
     )
     text = MEAN + "\n\ndef other():\n    return 1\n\n\ndef never():\n    return 2\n"
-    found = await counted(pytest_critic, text, tests=["test_few.py"], coverage=True)
+    found = await counted(pytest_critic, text, env_pass=[QUICK], tests=["test_few.py"], coverage=True)
     assert found["coverage"] == pytest.approx(6 / 8)  # of 8 lines, `return 0` and `return 2` never run
-    assert (await counted(pytest_critic, "def f(:\n", tests=["test_few.py"], coverage=True))["coverage"] == 0
+    broken = await counted(pytest_critic, "def f(:\n", env_pass=[QUICK], tests=["test_few.py"], coverage=True)
+    assert broken["coverage"] == 0
 
 
 def test_each_option_changes_what_is_declared() -> None:

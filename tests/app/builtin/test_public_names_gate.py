@@ -8,6 +8,9 @@ from redraft.actors.workflow.context import Context
 from redraft.app.builtin.gates.programs import names_critic
 from redraft.events.messages.content import Brief, Critique, new_draft
 
+TRIPLE = "+AAoAIgAiACI-"
+"""A line end and three quotes, as UTF-7 writes them."""
+
 
 async def judged(brief: str, draft: str) -> Critique:
     critique = await names_critic(new_draft(2, draft), Brief(brief), Context("run", "gate", 1, 60.0, "key"))
@@ -25,6 +28,7 @@ async def judged(brief: str, draft: str) -> Critique:
         ("from os import *\n", "import os\n", "* from os"),
         ("a, (b, *c) = 1, (2, 3)\n", "a, b = 1, 2\n", "c"),
         ("__version__ = 1\n", "x = 1\n", "__version__"),
+        ("def f(): pass\n", f"# coding: utf-7\nx = 1 # {TRIPLE}\ndef f(): pass\ny = 1 # {TRIPLE}\n", "f"),
     ],
 )
 async def test_a_lost_name_is_named(brief: str, draft: str, lost: str) -> None:

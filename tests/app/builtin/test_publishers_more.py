@@ -104,7 +104,7 @@ async def test_a_commit_that_cannot_be_is_a_failed_step(tmp_path: Path, reposito
     (repository / ".git" / "index.lock").touch()
     message, retryable = fault(await published(actor, path="a.md"))
     assert retryable, "somebody else is committing: it is tried again"
-    assert message.startswith("git add: ")
+    assert message.startswith("git: another git works here")
 
 
 @pytest.mark.parametrize("actor", [html_publisher, git_publisher])
@@ -224,10 +224,11 @@ async def test_a_receiver_that_refuses_fails_the_step(receiver: str, status: int
 
 
 async def test_a_webhook_that_cannot_be_reached_or_may_not_be(receiver: str) -> None:
-    actor = webhook_publisher({"127.0.0.1": (), "hooks.example.com": ["NOWHERE_SET"]})
+    actor = webhook_publisher({"127.0.0.1:9": (), "127.0.0.1": (), "hooks.example.com": ["NOWHERE_SET"]})
     for options, line, again in (
         ({"url": receiver}, "not public; private: true allows it", False),
         ({"url": "http://127.0.0.1:9/", "private": True}, "cannot be reached", True),
+        ({"url": "http://127.0.0.1:10/", "private": True}, """WEBHOOK_HOSTS='{"127.0.0.1:10":[]}'""", False),
         ({"url": "ftp://x/"}, "give https://host/path", False),
         ({}, "webhook: give url, or url_env", False),
         ({"url_env": "NOWHERE_SET"}, "the environment variable NOWHERE_SET is not set here", False),

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from tests.app.cli.test_reading import LOUD
 from tests.app.cli_calls import call, one_line
+from tests.app.itemized import write_book
 
 SAID = "Only Ada knows of the tunnel"
 
@@ -60,6 +61,39 @@ def test_an_erased_run_is_told_without_its_texts_and_verified(place: Path):
     assert SAID not in shown
     assert not [path for path in place.iterdir() if path.is_file() and SAID.encode() in path.read_bytes()]
     assert "Something else" in call("show", other, "--text").out
+
+
+EXHAUSTED = """
+from redraft.actors import Critique, Workflow, critic, generator, refiner
+
+@generator
+def write(brief):
+    return brief.text
+
+@critic
+def judge(draft):
+    return Critique(0.5, suggestions=("say more",))
+
+@refiner
+def improve(draft):
+    return draft.text + " more"
+
+loop = Workflow("loop").start_with(write).repeat_until("score >= 0.9", max_iterations=2, body=[judge, improve])
+"""
+
+
+def test_a_run_whose_last_draft_was_looked_at_once_more_is_erased(place: Path):
+    Path("exhausted.py").write_text(EXHAUSTED)
+    said = call("run", "exhausted.py:loop", SAID, "--json", "--quiet")
+    assert said.code == 3, said.err
+    erased = str(json.loads(said.out)["run"])
+    assert "closing" in call("events", "--json", "--run", erased).out
+    said = call("erase", erased, "--by", "grace")
+    assert said.code == 0, said.err
+    assert said.out.startswith(f"run {erased}: its texts can no longer be read; erased by grace at ")
+    assert "set aside" not in call("show", erased).out
+    assert call("audit", erased, "--verify").code == 0
+    assert call("audit", "--all", "--verify").code == 0
 
 
 @pytest.mark.parametrize("place", ["postgres"], indirect=True)
@@ -177,3 +211,16 @@ def test_keys_are_readable_by_their_owner_alone_and_never_written_over(tmp_path:
         assert call("key", *arguments).code == 2
     assert {path: path.read_bytes() for path in before} == before
     assert not Path("b.pem").exists()
+
+
+def test_a_run_whose_items_had_runs_of_their_own_is_erased_with_them(place: Path):
+    write_book(place)
+    assert call("run", "book.py:book", "Tides", "--quiet").code == 0
+    said = call("erase", "last", "--by", "grace")
+    assert said.code == 0, said.err
+    runs = json.loads(call("list", "--items", "--json").out)
+    assert len(runs) > 3
+    assert {each["brief"] for each in runs} == {"[erased]"}
+    assert {each["status"] for each in runs} == {"ended"}
+    assert call("erase", "last").code == 0
+    assert call("audit", "--all", "--verify").code == 0

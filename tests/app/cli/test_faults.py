@@ -92,13 +92,25 @@ def left(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} - {"critics.py", "__pycache__"}
 
 
+def drafts(folder: Path, name: str, *, link: bool = False) -> str:
+    (folder / "src").mkdir()
+    (folder / "src" / name).write_text("x = 1\n")
+    if link:
+        (folder / "src" / "link").symlink_to("/etc/passwd")
+    return str(folder / "src")
+
+
 WRONG_INPUT: dict[str, Callable[[Path], tuple[str, ...]]] = {
     "there is no such file": lambda folder: ("missing.md",),
     "the text is empty": lambda folder: (written(folder / "empty.md", b" \n"),),
     "byte 2 is NUL": lambda folder: (written(folder / "image.png", b"\x89P\x00"),),
     "10,485,760 bytes, more than the limit": lambda folder: (written(folder / "big.md", b"x" * 10 * 1024**2),),
     "byte 1 (0xfc": lambda folder: (written(folder / "latin.txt", b"f\xfcr"),),
-    "this is a folder": lambda folder: (str(folder),),
+    "there is neither Python nor text in this folder": lambda folder: (drafts(folder, "notes.json"),),
+    "this is a symbolic link; put the file itself there": lambda folder: (drafts(folder, "a.py", link=True),),
+    "and this is no folder; name one": lambda folder: (
+        *(drafts(folder, "a.py"), "--out", written(folder / "there.md", b"x")),
+    ),
     "there is no source": lambda folder: (),
     "give one source, not 3 words": lambda folder: ("why", "tides", "exist"),
     "did you mean 'prose'?": lambda folder: ("prsoe", "Why tides exist"),

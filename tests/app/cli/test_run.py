@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.app.cli_calls import call, environment, one_line, shown_on, spawn
+from tests.app.quick_python import quick_python
 
 from redraft.app.builtin.prose.actors import UNSPELLED
 from redraft.app.builtin.prose.spelling import lexicon
@@ -85,7 +86,8 @@ def test_code_that_does_not_compile_is_not_accepted(folder: Path):
     assert "redraft: accepted" not in said.err
 
 
-def test_code_is_refined_into_a_file_judged_by_its_tests(folder: Path):
+def test_code_is_refined_into_a_file_judged_by_its_tests(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "executable", quick_python(folder))
     (folder / "sums.py").write_text("import os as _os\ndef double(x):\n    return x*2\n")
     (folder / "test_sums.py").write_text("from sums import double\n\ndef test_double():\n    assert double(2) == 4\n")
     said = call("run", "-w", "code", "sums.py", "--tests", "test_sums.py", "--out", "better.py")

@@ -309,8 +309,10 @@ def checker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return installed(CHECKERS, tmp_path_factory.mktemp("contract"))
 
 
-PARSING = 600
-"""Seconds: the parser takes one minute of a core that it has for itself."""
+PARSING = 1800
+"""Seconds after which a parser counts as hanging: it takes one to three minutes of a core that it has for itself, and
+shares it here.
+"""
 
 
 def checked(checker: Path, document: str) -> subprocess.CompletedProcess[str]:

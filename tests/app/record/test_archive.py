@@ -323,6 +323,21 @@ def test_no_folder_is_made_for_a_broken_archive_and_what_was_there_stays(small: 
     assert kept("sqlite:///target.db") == before
 
 
+def test_an_event_that_holds_much_that_nobody_reads_is_refused(small: None):
+    *all_, last, _ = lines()
+    before = json.loads(last)
+    run, version = before["run"], before["version"] + 1
+    data = {"advice": "shorter", "by": "ann", "unknown": "a" * 2_000_000}
+    rest = {"id": f"{7:032x}.0", "time": before["time"], "previous": before["hash"], "actor": "x", "data": data}
+    plain = json.dumps(rest, separators=(",", ":"))
+    digest = hashlib.sha256(f"{run}\n{version}\nrun.guided.v1\n{plain}".encode()).hexdigest()
+    place = f'{{"position":{before["position"] + 1},"run":"{run}","version":{version},"name":"run.guided.v1"'
+    rewrite(ended([*all_, last, f'{place},"hash":"{digest}",{plain[1:]}\n'.encode()]))
+    refused("has 2,000,")
+    rewrite(ended([*all_, last]))
+    assert call("import", "archive", "--store", "sqlite:///target.db").code == 0
+
+
 def test_another_history_of_the_same_run_is_refused(small: None):
     first = call("run", "loud.py:loud", "A.", "--key", "same", "--quiet", "--store", "sqlite:///a.db")
     assert first.code == 0

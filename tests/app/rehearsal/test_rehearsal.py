@@ -268,3 +268,35 @@ def test_what_cannot_be_understood_is_told_in_one_line(options: tuple[str, ...],
 def test_a_plan_that_is_not_there_is_told():
     refused = call("simulate", "none.yaml")
     assert (refused.code, one_line(refused)) == (2, "none.yaml: there is no such file; correct the path of the plan")
+
+
+ITEMS = """
+name: book
+state: {chapters: [a, b, c, d]}
+budget: {calls: 40}
+steps:
+- each:
+    name: Chapters
+    over: state.chapters
+    concurrency: 2
+    body:
+    - generate: {actor: write}
+    - repeat:
+        until: score >= 0.8
+        max_iterations: 5
+        body:
+        - critique: {actor: judge}
+        - refine: {actor: improve}
+- generate: {actor: bind}
+- critique: {actor: judge}
+"""
+
+
+def test_items_are_rehearsed_side_by_side_each_as_a_run_of_its_own():
+    sure = (*SURE[:-2], "--takes", "10", "--runs", "400")
+    at_once = document("simulate", plan(ITEMS), *sure)["spreads"]
+    in_turn = document("simulate", plan(ITEMS.replace("concurrency: 2", "concurrency: 1")), *sure)["spreads"]
+    assert at_once["steps"]["mean"] == in_turn["steps"]["mean"] == 4 * 6 + 2
+    assert in_turn["seconds"]["mean"] == pytest.approx((4 * 6 + 2) * 10, rel=0.1)
+    assert 0.45 < at_once["seconds"]["mean"] / in_turn["seconds"]["mean"] < 0.75
+    assert at_once["quality"]["mean"] == 0.5

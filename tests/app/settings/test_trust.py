@@ -146,3 +146,16 @@ def test_what_is_no_file_of_settings_is_told_in_one_line(kind: str, folder: Path
     refused = call("list")
     assert refused.code == 2
     assert one_line(refused).startswith(f"{file.name} cannot be read: ")
+
+
+@pytest.mark.parametrize(
+    "line", ['MODEL_URL = "http://127.0.0.1:1/"', 'Store = "sqlite:////x.db"', 'WORKER_MODULE = "x.py"']
+)
+def test_a_name_in_other_capitals_is_no_setting(line: str, folder: Path) -> None:
+    Path("redraft.toml").write_text(f"{line}\n")
+    assert f"redraft.toml: there is no setting {line.split()[0]!r}" in one_line(call("list"))
+
+
+def test_what_is_trusted_is_shown_without_its_secrets(folder: Path) -> None:
+    Path("redraft.toml").write_text('oidc_client_secret = "s3cr3t"\nsigning_key = "s3cr3t"\n')
+    assert "oidc_client_secret = ***; signing_key = ***" in said("trust")

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import kubernetes_validate
 import pytest
@@ -33,14 +33,14 @@ from redraft.app.settings.settings import read_settings
 from redraft.app.workflows.sources import read_source
 from redraft.events.bus.port import work_queue
 from redraft.events.errors import BusError
-from redraft.events.messages.plan import Role
+from redraft.events.messages.plan import ACTOR_ROLES, Role
 from redraft.events.rabbit.bus import RabbitBus
 
 KUBERNETES = "1.37"
 USERS = ("coordinator", "server", "generator", "critic", "refiner", "publisher", "step")
 DEFINITIONS: dict[str, Any] = json.loads((ROOT / "deploy/rabbitmq/definitions.json").read_text())
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-ROLES: tuple[Role, ...] = get_args(Role)
+ROLES: tuple[Role, ...] = ACTOR_ROLES
 ALWAYS = tuple(role for role in ROLES if role != "step")
 """The roles that every workflow may need; workers of free steps are there on wish."""
 

@@ -48,6 +48,7 @@ alone = Workflow("alone").start_with(write).repeat_until(score >= 1, max_iterati
 def there(tmp_path: Path) -> Iterator[Deployment]:
     (tmp_path / "redraft.toml").write_text("queue_wait = 1\n")
     with deployment(tmp_path) as made:
+        made.quicker = {"redraft.actors.runtime.coordinating.timekeeper.WATCH": 10}
         yield made
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from redraft.app.workflows.briefs import looks_like_path, media_type_of, read_brief
-from redraft.events.errors import ContentError
+from redraft.app.workflows.briefs import looks_like_path, media_type_of, read_brief, workflow_for
+from redraft.events.errors import ContentError, InputError
 from redraft.events.messages.content import Brief
+from redraft.events.messages.folders import FOLDER
 
 NOBODY = io.BytesIO()
 
@@ -80,8 +81,22 @@ def test_a_missing_file_is_not_taken_for_a_text(tmp_path: Path):
     assert "--text" in message
 
 
-def test_a_folder(tmp_path: Path):
-    assert "this is a folder; name a file" in refused(tmp_path)
+def test_a_folder_is_a_draft_of_several_files(tmp_path: Path):
+    assert "there is no file in it that could be part of a draft" in refused(tmp_path)
+    (tmp_path / "b.py").write_text("y = 2\n")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "c.txt").write_text("One.\n")
+    brief = read_brief(str(tmp_path), io.BytesIO())
+    assert (brief.text, brief.media_type) == ("=== a/c.txt\nOne.\n=== b.py\ny = 2\n", FOLDER)
+    assert workflow_for(brief) == "code"
+    (tmp_path / "b.py").unlink()
+    assert workflow_for(read_brief(str(tmp_path), io.BytesIO())) == "prose"
+    (tmp_path / "a" / "c.txt").rename(tmp_path / "a" / "c")
+    with pytest.raises(InputError, match="neither Python nor text"):
+        workflow_for(read_brief(str(tmp_path), io.BytesIO()))
+    assert "more than 4 bytes" in refused(tmp_path, limit=4)
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    assert "link: this is a symbolic link" in refused(tmp_path)
 
 
 @pytest.mark.parametrize("text", [b"", b" \n\t\n", b"\xef\xbb\xbf"])

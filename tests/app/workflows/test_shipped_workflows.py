@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from model_server import Json, ModelServer, message_of, read_script
 from tests.app.cli_calls import Said, call
 from tests.app.model_deployments import MODEL, deployed
+from tests.app.quick_python import quick_python
 from tests.app.roman_module import lay_down
 
 from redraft.events.backends import open_store
@@ -124,6 +126,8 @@ def test_of_several_answers_the_one_that_most_agree_on_is_published(monkeypatch:
 
 def test_the_same_on_rabbitmq_and_postgresql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres_url: str):
     lay_down(tmp_path)
+    quick = quick_python(tmp_path)
+    monkeypatch.setattr(sys, "executable", quick)
     alone: dict[str, Any] = {}
     for workflow in SHIPPED:
         with ModelServer(script(workflow)) as server:
@@ -131,6 +135,7 @@ def test_the_same_on_rabbitmq_and_postgresql(tmp_path: Path, monkeypatch: pytest
         alone[workflow] = told(asyncio.run(history("sqlite:///store.db", "")), workflow)
     answers = [{**each, "always": False} for workflow in SHIPPED for each in script(workflow)]
     with ModelServer(answers) as server, deployed(tmp_path, postgres_url) as made:
+        made.python = quick
         made.start("coordinator", "coordinator")
         made.model_url = server.url
         made.start(

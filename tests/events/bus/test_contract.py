@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -20,6 +21,7 @@ from redraft.events.bus.port import (
     DELIVERY_LIMIT,
     INBOX,
     LARGEST_BODY,
+    LARGEST_REQUEST,
     Bus,
     BusMessage,
     Consumer,
@@ -43,7 +45,8 @@ Opens: TypeAlias = Callable[..., AbstractAsyncContextManager[Bus]]
 
 @asynccontextmanager
 async def local(*, capacity: int = 10_000, delivery_limit: int = DELIVERY_LIMIT) -> AsyncIterator[Bus]:
-    async with LocalBus(capacity=capacity, delivery_limit=delivery_limit, largest=LARGEST_BODY) as bus:
+    largest = {"largest": LARGEST_BODY, "largest_request": LARGEST_REQUEST}
+    async with LocalBus(capacity=capacity, delivery_limit=delivery_limit, **largest) as bus:
         yield bus
 
 
@@ -124,19 +127,50 @@ async def test_one_consumer_gets_the_letters_of_a_queue_in_order(opened: Opens) 
         assert len({delivery.tag for delivery in taken}) == 50
 
 
+@pytest.mark.parametrize("queue", [INBOX, QUEUE])
 async def test_the_largest_letter_travels_and_one_that_is_larger_is_refused_with_all_that_came_with_it(
-    opened: Opens,
+    opened: Opens, queue: str
 ) -> None:
-    async with opened() as bus, bus.consume(QUEUE, 100) as consumer:
+    async with opened() as bus, bus.consume(queue, 100) as consumer:
         assert bus.largest == LARGEST_BODY < 16 * 1024**2
-        larger = BusMessage("draft.critiqued.v1", bytes(bus.largest + 1), Origin("large", "judge"))
-        with pytest.raises(MessageTooLarge, match=r"draft.critiqued.v1 for redraft.critic.judge: 16,711,681 bytes"):
-            await bus.publish(QUEUE, [bus_message(1), larger])
-        largest = BusMessage("draft.critiqued.v1", bytes(bus.largest), Origin("large", "judge"))
-        await bus.publish(QUEUE, [largest, bus_message(2)])
+        assert bus.largest_request == LARGEST_REQUEST
+        most = LARGEST_BODY if queue == INBOX else LARGEST_REQUEST
+        larger = BusMessage("draft.critiqued.v1", bytes(most + 1), Origin("large", "judge"))
+        with pytest.raises(MessageTooLarge, match=rf"draft.critiqued.v1 for {queue}: {most + 1:,} bytes"):
+            await bus.publish(queue, [bus_message(1), larger])
+        largest = BusMessage("draft.critiqued.v1", bytes(most), Origin("large", "judge"))
+        await bus.publish(queue, [largest, bus_message(2)])
         taken = await take_exactly(consumer, 2)
         assert [each.bus_message for each in taken] == [largest, bus_message(2)]
         assert not await dead_letters_on(bus)
+        await consumer.ack(taken)
+
+
+async def test_a_letter_above_what_brokers_take_comes_whole_as_often_as_it_has_to(opened: Opens) -> None:
+    body = random.Random(3).randbytes(LARGEST_BODY + 5_000_000)
+    large = BusMessage("draft.critique.v1", body, Origin("large", "relay"), "r")
+    async with opened() as bus:
+        await bus.publish(QUEUE, [bus_message(1), large, bus_message(2)])
+        async with bus.consume(QUEUE, 100) as gone:
+            taken = await take_exactly(gone, 3)
+            assert taken[1].bus_message == large
+            await gone.ack(taken[:1])
+        async with bus.consume(QUEUE, 100) as consumer:
+            again = await take_exactly(consumer, 2)
+            assert [each.bus_message for each in again] == [large, bus_message(2)]
+            assert [each.count for each in again] == [2, 2]
+            await consumer.reject(again[0], requeue=True)
+            (third,) = await take_exactly(consumer, 1)
+            assert (third.bus_message, third.count) == (large, 3)
+            await consumer.reject(third, requeue=False, reason="to see it")
+            (dead,) = await dead_letters_on(bus)
+            assert await bus.retry(dead.id)
+            (fourth,) = await take_exactly(consumer, 1)
+            assert fourth.bus_message.body == body
+            await consumer.ack([again[1], fourth])
+        async with bus.consume(QUEUE, 100) as rest:
+            await bus.publish(QUEUE, [bus_message(3)])
+            assert numbers(await take_exactly(rest, 1)) == [3]
 
 
 async def test_letters_wait_for_the_first_consumer_and_stay_in_their_queue(opened: Opens) -> None:

@@ -26,11 +26,11 @@ from redraft.events.messages.codec import (
     verify_hash,
 )
 from redraft.events.messages.commands import MESSAGE_NAMES, WORK_NAMES, CancelRun, Message, Work
-from redraft.events.messages.content import MAX_TAG, MAX_TAGS, PATTERN
 from redraft.events.messages.domain_events import DomainEvent, IterationStarted, StepFailed
 from redraft.events.messages.envelope import Origin
 from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.plan import RULES
+from redraft.events.messages.tags import MAX_TAG, MAX_TAGS, PATTERN
 
 TIME = datetime(2026, 3, 1, 12, 0, 0, 125000, tzinfo=UTC)
 

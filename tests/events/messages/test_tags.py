@@ -8,8 +8,9 @@ import pytest
 from redraft.events.errors import CodecError, InputError
 from redraft.events.messages.codec import decode_message
 from redraft.events.messages.commands import StartRun
-from redraft.events.messages.content import Brief, check_tags
+from redraft.events.messages.content import Brief
 from redraft.events.messages.plan import Plan
+from redraft.events.messages.tags import check_tags
 
 GOOD = ("spring", "v1.2", "team/docs", "for:ann", "A_b-c", "7", "x" * 64)
 BAD = ("", " ", "two words", "-dash", "a,b", "größe", "tab\t", "end\n", "x" * 65)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 
 import pytest
@@ -14,6 +14,7 @@ from redraft.events.bus.port import BusMessage, work_queue
 from redraft.events.errors import BusError
 from redraft.events.messages.envelope import Origin
 from redraft.events.rabbit.bus import RabbitBus
+from redraft.events.rabbit.coordination import BroadcastReader
 
 QUEUE, OTHER = work_queue("critic", "judge"), work_queue("critic", "prüfer-京都")
 LETTER = BusMessage("draft.critiqued.v1", b"for you", Origin("id", "judge"), "run")
@@ -96,3 +97,31 @@ async def test_a_closed_bus_tells_nothing() -> None:
             await bus.broadcast(QUEUE, b"x")
         with pytest.raises(BusError):
             bus.read_broadcasts(QUEUE)
+
+
+async def test_a_worker_that_waits_for_its_coordinator_leaves_no_queue_for_each_try() -> None:
+    tries, drawn = asyncio.Semaphore(0), 0
+
+    async def prepare() -> None:
+        tries.release()
+
+    def names() -> Iterator[str]:
+        nonlocal drawn
+        while True:
+            drawn += 1
+            yield f"{exchange}.waiting-{drawn}"
+
+    async with two_buses() as (one, other):
+        exchange = one._names.cancellations
+        reader = BroadcastReader(one._in, prepare, exchange, ["#"], names())
+        heard = asyncio.Event()
+        async with aclosing(reader.read(heard.set)) as messages:
+            waiting = asyncio.ensure_future(anext(messages))
+            for _ in range(3):
+                await tries.acquire()
+            assert drawn == 0
+            await other.prepare()
+            await heard.wait()
+            assert drawn == 1
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)

@@ -181,6 +181,31 @@ async def test_names_that_clash_are_refused() -> None:
         await open_views(None, (STEPS, Projection("other", 1, STEPS.tables, STEPS.apply))).open()
 
 
+async def test_a_look_that_began_before_does_not_hide_what_a_later_one_finds(
+    place: StorageLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_views(place, PROJECTIONS) as here, open_views(place, PROJECTIONS) as there:
+        read, looked, go = here.checkpoints, asyncio.Event(), asyncio.Event()
+        looks: list[asyncio.Task[int]] = []
+
+        async def in_turn() -> object:
+            found = await read()
+            if not looked.is_set():
+                looked.set()
+                await go.wait()
+            elif not go.is_set():
+                go.set()
+                await looks[0]
+            return found
+
+        monkeypatch.setattr(here, "checkpoints", in_turn)
+        looks.append(asyncio.create_task(here.refresh()))
+        await looked.wait()
+        await there.write(LOG[:40], 0)
+        assert await here.refresh() == 40
+        assert await looks[0] == 0
+
+
 async def test_wait_for_returns_when_another_process_has_projected(place: StorageLocation) -> None:
     async with (
         open_views(place, PROJECTIONS) as here,

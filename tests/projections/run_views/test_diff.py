@@ -221,3 +221,24 @@ def test_above_a_size_lines_are_changed_as_a_whole():
 
 def test_a_tally_can_be_taken_of_any_lines():
     assert count_words([Kept(1, 1, "same"), Added(2, (Word("two new", True), Word(" old", False)))]) == WordTally(2, 0)
+
+
+def test_a_change_in_a_draft_of_several_files_stands_below_the_name_of_its_file():
+    def text(a: str, b: str, c: str) -> str:
+        body = "\n".join(f"line {number}" for number in range(20))
+        return "".join(f"=== {name}.py\n{body}\n{last}\n" for name, last in (("a", a), ("b", b), ("c", c)))
+
+    shown = [
+        line if isinstance(line, Skipped) else getattr(line, "text", "*")
+        for line in fold_unchanged(diff(text("1", "2", "3"), text("1", "4", "5")), files=True)
+    ]
+    around = ["line 17", "line 18", "line 19"]
+    assert shown == [
+        *(Skipped(22), "=== b.py", Skipped(17), *around, "*", "*"),
+        *("=== c.py", "line 0", "line 1", Skipped(15), *around, "*", "*", ""),
+    ]
+    first = list(fold_unchanged(diff(text("1", "2", "3"), text("0", "2", "3")), files=True))
+    assert [each.text for each in first if isinstance(each, Kept) and each.text.startswith("===")] == [
+        "=== a.py",
+        "=== b.py",
+    ]

@@ -22,7 +22,7 @@ from redraft.events.messages.domain_events import (
     StepRequested,
 )
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Plan, Repeat, Role, Step
+from redraft.events.messages.plan import Approve, Plan, Repeat, Role, Step
 from redraft.events.messages.usage import Usage
 from redraft.projections.run_views.narrative import MAX_SHOWN, NarrativeEntry, narrate
 
@@ -151,3 +151,31 @@ def test_untrusted_words_cannot_steer_a_terminal(evil: str):
     for entry in entries(told):
         for shown in entry.details:
             assert shown.isprintable()
+
+
+def test_it_says_how_a_loop_ends_and_that_a_refinement_mends_failures():
+    loop = Repeat(
+        *("L", score >= 0.9, 2, (Step("critic", "judge", "judge"), Step("refiner", "improve", "improve"))),
+        on_exhausted="ask",
+        on_plateau="fail",
+        ask=Approve("editor", ("ann",)),
+        on_failure="refine",
+        max_failures=2,
+    )
+    draft = new_draft(1, "a").ref
+    told = entries(
+        recorded(
+            "r",
+            [
+                ("", RunStarted(Plan("p", (Step("generator", "write", "write"), loop)), Brief("b"), START)),
+                ("", StepRequested("L[1]/judge", "critic", "judge", 1, START, draft)),
+                ("", StepFailed("L[1]/judge", 1, "error", "it broke")),
+                ("", StepRequested("L[1]/improve", "refiner", "improve", 1, START, draft, critiques=(3,))),
+            ],
+        )
+    )
+    assert told[0].details[-1] == (
+        "L goes on until score >= 0.9, for 2 iterations at most; the best draft leaves it; exhausted: ask ann, "
+        "plateaued: fail; a refinement mends what a step fails on, at most 2 times"
+    )
+    assert told[3].details == ("it receives the error of event 3",)

@@ -48,7 +48,7 @@ def critics_of(nodes: Sequence[Node]) -> tuple[Step, ...]:
                 own.append(node)
         elif isinstance(node, Parallel):
             own += [step for step in members(node) if step.role == "critic"]
-    return tuple(own) or tuple(step for _, step in steps_of(nodes) if step.role == "critic")
+    return tuple(own) or tuple(step for _, step in steps_of(nodes, own=True) if step.role == "critic")
 
 
 def declares(critics: Iterable[Step]) -> bool:

@@ -16,6 +16,10 @@ from redraft.events.messages.plan import Budget, Step
 from redraft.events.messages.usage import MOST, Usage
 
 NOTHING: Final = Usage()
+
+ROUNDING: Final = 1e-9
+"""The amount by which a sum may exceed its limit: in floating point, 0.1 three times is more than 0.3."""
+
 QUANTITIES: Final[tuple[Literal["tokens", "cost", "calls"], ...]] = ("tokens", "cost", "calls")
 
 
@@ -110,16 +114,17 @@ def _first_over(state: RunState, needed: Usage, others: Usage) -> BudgetReached 
     for each in state.open.values():
         if each.retry_at is None:
             needed += each.request.reserved
-    found = _over(state.plan.budget, state.usage, needed, daily=False)
-    return found or _over(state.plan.daily, state.usage + others, needed, daily=True)
+    found = first_limit(state.plan.budget, state.usage, needed, daily=False)
+    return found or first_limit(state.plan.daily, state.usage + others, needed, daily=True)
 
 
-def _over(budget: Budget | None, used: Usage, needed: Usage, *, daily: bool) -> BudgetReached | None:
+def first_limit(budget: Budget | None, used: Usage, needed: Usage, *, daily: bool) -> BudgetReached | None:
+    """Returns the first limit of a budget that the used and the needed usage together would exceed; None if none is."""
     if budget is None:
         return None
     for quantity in QUANTITIES:
         limit, gone, more = getattr(budget, quantity), getattr(used, quantity), getattr(needed, quantity)
-        if limit is not None and (gone >= limit or gone + more > limit):
+        if limit is not None and (gone >= limit or gone + more > limit + ROUNDING):
             return BudgetReached(quantity, limit, gone, more, daily)
     if budget.cost is not None and used.unpriced:
         return BudgetReached("cost", budget.cost, used.cost, daily=daily)

@@ -181,12 +181,6 @@ def beyond_people(state: RunState, draft: Candidate) -> str:
     return state.bars.gates.get(draft.ref.sha256, "")
 
 
-def enter_loop(state: RunState, loop: Frame) -> Frame:
-    """Returns the loop as it begins with the current draft."""
-    judged = state.current if state.current and state.current.judgement else None
-    return replace(loop, best=judged, last=judged) if state.rules < 2 else replace(loop, entry=judged)
-
-
 def forget_older_drafts(state: RunState) -> RunState:
     """Returns the state without drafts judged before the loops in progress.
 
@@ -378,7 +372,7 @@ def _nodes_to_come(state: RunState) -> tuple[Node, ...]:
 
 def _asks_people(node: Node) -> bool:
     """Returns whether people decide in this node, at any depth; a question at a loop's end may not be asked at all."""
-    return any(type(each) is Approve for _, each in nodes_of((node,))) and not is_question(node)
+    return any(type(each) is Approve for _, each in nodes_of((node,), own=True)) and not is_question(node)
 
 
 def _is_held_back(state: RunState) -> bool:

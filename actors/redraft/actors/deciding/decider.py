@@ -14,7 +14,8 @@ import msgspec
 from redraft.actors.deciding.budget import NOTHING, time_is_up, within_budget
 from redraft.actors.deciding.declared import as_declared, why_invalid
 from redraft.actors.deciding.evolve import evolve
-from redraft.actors.deciding.interpreter import closed_panel, next_event
+from redraft.actors.deciding.interpreter import next_event
+from redraft.actors.deciding.panels import closed_panel
 from redraft.actors.deciding.requests import GRACE
 from redraft.actors.deciding.reusing import NO_MEMORY, Memory, Recall, recall_nothing, verdict_again, with_key
 from redraft.actors.deciding.run_values import why_refused
@@ -71,6 +72,10 @@ MAX_SENDINGS: Final = 200
 Workers run one whose earlier workers vanished in a process of its own and report how that ended, so that only a request
 that takes even such a worker along is sent as often.
 """
+
+
+AROUND: Final = "~"
+"""In place of a path: the run around a run of an item, of which that may have missed something."""
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
@@ -134,10 +139,10 @@ def _first_event(
     match message:
         case Critiqued() | Refined() | Generated() | Published() | Completed() | Failed():
             return _outcome(state, message, now, limit)
-        case StartRun(_, plan, brief, key, tags, parent, files):  # how a fork begins, `forking` decides
+        case StartRun(_, plan, brief, key, tags, parent, files, of=of):  # how a fork begins, `forking` decides
             fresh = state.status == "new" and parent is None
             given = None if plan.lessons is None else lessons
-            return RunStarted(plan, brief, now, key, tags, None, RULES, files, given) if fresh else None
+            return RunStarted(plan, brief, now, key, tags, None, RULES, files, given, of) if fresh else None
         case EraseRun(_, by, reason):
             return RunErased(by, reason) if state.status in ("ended", "quarantined") and not state.erased else None
         case QuarantineRun(_, by, reason, key):
@@ -205,7 +210,7 @@ def _event_for_outcome(
             draft = new_draft(state.drafts + 1, text, state.media_type, limit)
             edited = (message.edits, message.refusals, message.saved_tokens, values)
             return DraftRefined(path, attempt, asked, draft, changes, leaving, usage, declined, *edited)
-        case Generated(text=text, media_type=media_type, usage=usage) if role == "generator":
+        case Generated(text=text, media_type=media_type, usage=usage) if role in ("generator", "run"):
             draft = new_draft(state.drafts + 1, text, media_type, limit)
             return DraftGenerated(path, attempt, draft, usage, values)
         case Published(draft=ref, receipt=receipt, usage=usage) if role == "publisher" and ref == asked:
@@ -278,6 +283,8 @@ def _expire_step(
     state: RunState, message: ExpireStep, open_step: OpenStep, now: datetime
 ) -> StepFailed | PanelClosed | None:
     """Returns the failure of an open step whose answer is overdue, or the end of its panel's wait."""
+    if open_step.step.role == "run":
+        return None
     if message.unserved > 0:
         return _expire_unserved(state, message, open_step, now)
     if now < open_step.due:
@@ -320,6 +327,17 @@ def is_open(state: RunState, path: str, attempt: int) -> bool:
     """Returns whether this attempt was requested and has no answer."""
     open_step = state.open.get(path)
     return open_step is not None and open_step.attempt == attempt and open_step.retry_at is None
+
+
+def place_to_look_after(state: RunState, path: str) -> str:
+    """Returns what to look after when the timer at this path is over: a run of an item, or `AROUND` such a run.
+
+    Empty for nothing.
+    """
+    asked = state.open.get(path)
+    if asked is not None:
+        return path if asked.step.role == "run" else ""
+    return AROUND if not path and state.of is not None and state.status == "running" else ""
 
 
 def why_unwelcome(state: RunState, message: Message) -> str:

@@ -12,7 +12,6 @@ from redraft.actors.deciding.candidates import (
     add_bars,
     better_of,
     end_loop,
-    enter_loop,
     forget_older_drafts,
     judgement_of_draft,
     remember,
@@ -23,12 +22,21 @@ from redraft.actors.deciding.closing import begin_closing
 from redraft.actors.deciding.credit import record_pick
 from redraft.actors.deciding.declared import judgement_of
 from redraft.actors.deciding.excusing import excuse, is_excused, with_other_draft
+from redraft.actors.deciding.items import end_item, enter_item
+from redraft.actors.deciding.iterations import begin_iteration
 from redraft.actors.deciding.judgement import join, join_panel
 from redraft.actors.deciding.policy import looks_for_oscillation, with_made_draft
 from redraft.actors.deciding.reusing import keep_verdict
 from redraft.actors.deciding.rows import pass_step, settle_judgement
-from redraft.actors.deciding.run_values import Changing, check_again, first_values, may_change, with_changes
-from redraft.actors.deciding.set_aside import set_aside
+from redraft.actors.deciding.run_values import (
+    Changing,
+    check_again,
+    first_values,
+    follow_loop,
+    may_change,
+    with_changes,
+)
+from redraft.actors.deciding.set_aside import is_erased, set_aside
 from redraft.actors.deciding.skipping import note_skipped
 from redraft.actors.deciding.state import (
     Candidate,
@@ -77,20 +85,24 @@ from redraft.events.messages.domain_events import (
     StepRequested,
     VerdictLate,
 )
-from redraft.events.messages.plan import Parallel, Repeat, Step, known
+from redraft.events.messages.plan import Parallel, Step, known
+from redraft.events.messages.redaction import ERASED
 
 MAX_LATE: Final = 64
 """The number of late verdicts that are awaited, the latest; others are ignored."""
 
 
 def fold(events: Iterable[DomainEvent], state: RunState = RunState()) -> RunState:  # noqa: B008 - frozen
-    """Returns the state after these events. A run that was set aside is not folded, as its events may be inconsistent.
+    """Returns the state after these events. A run that was set aside is not folded, as its events may be inconsistent,
+    nor one that was erased, as what they say is gone.
 
     Raises UnknownRules for a run that began under rules of a later release.
     """
     happened = tuple(events)
     if any(isinstance(event, RunQuarantined) for event in happened):
         return set_aside(replace(state, version=state.version + len(happened)), happened)
+    if is_erased(happened):
+        return replace(set_aside(replace(state, version=state.version + len(happened)), happened), status="ended")
     for event in happened:
         state = evolve(state, event)
     return state
@@ -103,7 +115,7 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
         case StepRequested():
             return _apply_request(state, event)
         case IterationStarted():
-            return _apply_iteration(state, event)
+            return begin_iteration(state, event)
         case DraftCritiqued() | DraftRefined() | DraftGenerated() | DraftPublished() | StateChanged():
             return _apply_changes(state, event) if may_change(state, event) else _apply_answer(state, event)
         case RunStarted():
@@ -113,7 +125,7 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
         case LoopClosing():
             return begin_closing(state, event)
         case LoopEnded():
-            return end_loop(state, event)
+            return follow_loop(end_loop(state, event), state.frames[-1])
         case CriticSkipped():
             return _apply_skip(state)
         case PanelClosed():
@@ -124,7 +136,8 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
             return replace(state, late={path: each for path, each in state.late.items() if path != event.path})
         case BudgetReached():
             failure = Failure(describe_reached(event), outcome="over_budget")
-            return with_top(replace(state, open={}, failure=failure), replace(state.frames[-1], parallel=None))
+            top = replace(state.frames[-1], parallel=None, each=None)
+            return with_top(replace(state, open={}, failure=failure), top)
         case ChoicesCredited():
             return replace(state, picks=())
         case RunEnded():
@@ -156,23 +169,8 @@ def _apply_start(state: RunState, event: RunStarted) -> RunState:
         inherited=event.parent.version if event.parent else 0,
         rules=known(event.rules),
         values=first_values(event.plan, event.brief),
+        of=event.of,
     )
-
-
-def _apply_iteration(state: RunState, event: IterationStarted) -> RunState:
-    outermost = event.path.count("/") == 0
-    state = replace(state, iterations=state.iterations + outermost)
-    top = state.frames[-1]
-    if event.iteration > 1:
-        return with_top(state, replace(top, iteration=event.iteration, index=0, due="nothing"))
-    top = frame_at(top, event.path)
-    node = top.body[top.index]
-    assert isinstance(node, Repeat)  # noqa: S101 - only a loop's event names a loop
-    loop = enter_loop(state, Frame(with_questions(node.body), event.path, node, iteration=1))
-    if looks_for_oscillation(loop) and state.current:
-        loop = with_made_draft(loop, state.current.ref, 0)
-    top = replace(top, due="nothing", judged=() if top.node is None else top.judged)
-    return replace(state, frames=(*state.frames[:-1], top, loop))
 
 
 def _apply_request(state: RunState, event: StepRequested) -> RunState:
@@ -183,7 +181,11 @@ def _apply_request(state: RunState, event: StepRequested) -> RunState:
     if not top.parallel:
         top = frame_at(top, event.path)
     node = top.parallel.node if top.parallel else top.body[top.index]
-    if isinstance(node, Step):
+    if event.role == "run":
+        if (entered := enter_item(state, event)) is None:
+            return state
+        step, top = entered
+    elif isinstance(node, Step):
         step, top = node, replace(top, due="nothing")
     elif isinstance(node, Parallel):
         step, top = _request_in_parallel(top, node, event)
@@ -252,11 +254,14 @@ def _apply_draft(state: RunState, event: DraftGenerated | DraftRefined) -> RunSt
         state = replace(state, advice=tuple(each for each in state.advice if each not in heeded))
     state = replace(add_usage(state, event), drafts=event.draft.version, media_type=event.draft.media_type)
     ref = event.draft.ref
+    if top.each is not None and isinstance(event, DraftGenerated):
+        return end_item(state, top, top.each, event)
     if top.parallel:
         parallel = replace(top.parallel, candidates=(*top.parallel.candidates, ref))
         return _advance_parallel(close_step(state, event.path), replace(top, parallel=parallel))
     before = event.before if isinstance(event, DraftRefined) else None
-    judgement = judgement_of_draft(state, before) if before and before.sha256 == ref.sha256 else None
+    is_same = before is not None and before.sha256 == ref.sha256 != ERASED  # what was erased may have been any text
+    judgement = judgement_of_draft(state, before) if before and is_same else None
     leaving = isinstance(event, DraftRefined) and event.exit
     state = replace(with_other_draft(state), current=Candidate(ref, judgement))
     if looks_for_oscillation(top):
@@ -383,4 +388,4 @@ def _fail_for_good(state: RunState, event: StepFailed, known: OpenStep) -> RunSt
     reason = f"{event.path} failed for good: {event.message}"
     failure = Failure(reason, publishing=known.step.role == "publisher")
     state = replace(state, open={}, failure=failure if failure.publishing else state.failure or failure)
-    return with_top(state, replace(state.frames[-1], parallel=None))
+    return with_top(state, replace(state.frames[-1], parallel=None, each=None))

@@ -16,7 +16,7 @@ from redraft.actors.deciding.budget import NOTHING, ends_at
 from redraft.actors.deciding.decider import Decision, continue_from
 from redraft.actors.deciding.evolve import evolve, fold
 from redraft.actors.deciding.interpreter import next_event
-from redraft.actors.deciding.requests import GRACE
+from redraft.actors.deciding.requests import longest_wait
 from redraft.actors.deciding.reusing import Memory, Recall, recall_nothing, verdict_again, with_key, with_reuse
 from redraft.actors.deciding.state import OpenStep, RunState
 from redraft.actors.plans.arms import Choose, first_arm
@@ -129,7 +129,7 @@ def _shape(path: str, node: Node) -> Node:
         case Step():
             node = replace(node, actor="", timeout=1.0, retry=Retry(), options={}, version="", choose=())
             # what is counted, and what is written, hangs on actor and options
-            node = replace(node, queue_wait=None, measures=(), reuse=None, writes=())
+            node = replace(node, queue_wait=None, measures=(), reuse=None, writes=(), about_run=False)
             return replace(node, history=None, only_issues=False, when=None if node.when is None else Approved())
         case Repeat():
             node = replace(node, until=Approved(), max_iterations=1, keep="best")
@@ -162,7 +162,7 @@ def _changes_and_repeats(state: RunState, start: StartRun, now: datetime, memory
 
 def _request_again(state: RunState, step: OpenStep, now: datetime, memory: Memory) -> StepRequested:
     """Returns the same request with a new due time; its panel waits its whole time again."""
-    due = ends_at(state, now + timedelta(seconds=step.step.timeout) + GRACE)
+    due = ends_at(state, now + longest_wait(step.step))
     panel = state.frames[-1].parallel
     if panel is not None and panel.node.deadline is not None:
         due = min(due, now + timedelta(seconds=panel.node.deadline))

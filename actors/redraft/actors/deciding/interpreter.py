@@ -25,16 +25,17 @@ from redraft.actors.deciding.candidates import (
 from redraft.actors.deciding.closing import nodes_to_close, question_due
 from redraft.actors.deciding.credit import credits_or_end
 from redraft.actors.deciding.facts import Facts, Verdict, says_of_draft_left, verdict
+from redraft.actors.deciding.items import request_next_item, with_slice
 from redraft.actors.deciding.judgement import Judgement
+from redraft.actors.deciding.panels import limit_due, next_of_parallel
 from redraft.actors.deciding.requests import make_request
 from redraft.actors.deciding.reusing import NO_MEMORY, Memory, with_reuse
-from redraft.actors.deciding.run_values import visible_values
-from redraft.actors.deciding.skipping import skip, waits_for_others
+from redraft.actors.deciding.run_values import is_unfinished, visible_values
+from redraft.actors.deciding.skipping import skip
 from redraft.actors.deciding.state import (
     Candidate,
     Failure,
     Frame,
-    ParallelState,
     RunState,
     failed_a_gate,
     is_publisher,
@@ -43,7 +44,8 @@ from redraft.actors.deciding.state import (
 )
 from redraft.actors.plans.arms import Choose, choose_actor, first_arm
 from redraft.actors.plans.endings import ENDS, ending_of, is_question
-from redraft.actors.plans.paths import asks_people, gates_of, judges_itself, required_answers
+from redraft.actors.plans.items import items_in
+from redraft.actors.plans.paths import asks_people, judges_itself
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import (
     ApprovalRequested,
@@ -52,11 +54,10 @@ from redraft.events.messages.domain_events import (
     LoopClosing,
     LoopEnded,
     Outcome,
-    PanelClosed,
     RunEnded,
     StepRequested,
 )
-from redraft.events.messages.plan import Approve, Node, Parallel, Repeat, Step
+from redraft.events.messages.plan import Approve, Each, Node, Parallel, Repeat, Step
 from redraft.events.messages.scales import Scale
 from redraft.events.messages.usage import Usage
 
@@ -86,6 +87,8 @@ def next_event(
         following = with_reuse(state, following, memory)
     if following.reused is not None or (state.plan.budget is None and state.plan.daily is None):
         return following
+    if following.role == "run":
+        return with_slice(state, following, now, others)
     return within_budget(state, following, now, others)
 
 
@@ -107,7 +110,9 @@ def _decide_next(state: RunState, now: datetime) -> DomainEvent | None:
 def _next_of_frame(state: RunState, top: Frame, now: datetime) -> DomainEvent | None:
     """Returns the next event of a run that goes on; None while an answer or an approval is awaited."""
     if top.parallel:
-        return _next_of_parallel(state, top, top.parallel, now)
+        return next_of_parallel(state, top, top.parallel, now)
+    if top.each is not None:
+        return request_next_item(state, top, top.each.node, now)
     if state.open or state.approval:
         return None
     if (question := question_due(top)) is not None:
@@ -118,9 +123,19 @@ def _next_of_frame(state: RunState, top: Frame, now: datetime) -> DomainEvent | 
 
 
 def _next_of_body(state: RunState, top: Frame, now: datetime) -> DomainEvent:
-    """Enters the next node; skips people who need not be asked, and publishers that may not have the draft."""
+    """Enters the next node; skips people who need not be asked, publishers that may not have the draft, and lists
+    without items.
+    """
     for place in range(top.index, len(top.body)):
         node = top.body[place]
+        if type(node) is Each:
+            items, fault = items_in(state.values, node.over)
+            if fault:
+                return _end_run(
+                    state, Verdict("failed", f"{prefix(top)}{node.name}: {fault}"), state.best or state.current
+                )
+            if not items:
+                continue
         if isinstance(node, Step) and node.role != "publisher":
             path = f"{prefix(top)}{node.name}{top.review or ''}"
             return skip(state, top, node, path) or make_request(state, node, path, now)
@@ -141,13 +156,17 @@ def _enter(state: RunState, top: Frame, node: Node, now: datetime) -> DomainEven
             return make_request(state, node, path, now)
         case Parallel():
             step = node.steps[0]
-            return _limit_due(make_request(state, step, f"{path}/{step.name}", now), node, now)
+            return limit_due(make_request(state, step, f"{path}/{step.name}", now), node, now)
         case Repeat():
             return IterationStarted(path, 1)
         case Approve():
             due = ends_at(state, now + timedelta(seconds=node.deadline))
             draft = state.current.ref if state.current else DraftRef(0, "")
             return ApprovalRequested(path, draft, due, node.approvers, node.quorum)
+        case Each():
+            asked = request_next_item(state, top, node, now)
+            assert asked is not None  # noqa: S101 - there are items, and nothing is under way
+            return asked
         case _:
             assert_never(node)
 
@@ -164,52 +183,12 @@ def _would_go_on(state: RunState, top: Frame, now: datetime) -> bool:
     return met is None or met.outcome != "accepted"
 
 
-def _next_of_parallel(state: RunState, top: Frame, parallel: ParallelState, now: datetime) -> DomainEvent | None:
-    inside = f"{prefix(top)}{parallel.node.name}{top.review or ''}/"
-    if parallel.judging and parallel.node.judge:
-        if parallel.requested == len(parallel.candidates):
-            return None
-        path = f"{inside}{parallel.node.judge.name}[{parallel.requested + 1}]"
-        request = make_request(state, parallel.node.judge, path, now, parallel.candidates[parallel.requested])
-        return replace(request, beside=parallel.candidates)
-    if parallel.requested == len(parallel.node.steps):
-        return closed_panel(state, inside[:-1], now)
-    if parallel.requested == gates_of(parallel.node) > len(parallel.verdicts):
-        return None
-    step = parallel.node.steps[parallel.requested]
-    if step.when is not None:
-        if waits_for_others(parallel, step):
-            return None
-        if (left := skip(state, top, step, inside + step.name)) is not None:
-            return left
-    return _limit_due(make_request(state, step, inside + step.name, now), parallel.node, now, parallel.until)
-
-
-def _limit_due(request: StepRequested, node: Parallel, now: datetime, until: datetime | None = None) -> StepRequested:
-    """Returns the request, due at the panel's deadline if it has one."""
-    if node.deadline is None:
-        return request
-    return replace(request, due=min(request.due, until or now + timedelta(seconds=node.deadline)))
-
-
-def closed_panel(state: RunState, path: str, now: datetime) -> PanelClosed | None:
-    """Returns the end of the wait for a panel's critics, once its time is over and enough have answered; else None."""
-    parallel = state.frames[-1].parallel
-    if (
-        parallel is None
-        or parallel.until is None
-        or now < parallel.until
-        or len(parallel.verdicts) < required_answers(parallel.node)
-    ):
-        return None
-    return PanelClosed(path, len(parallel.verdicts), tuple(state.open))
-
-
 def _end_loop_if_met(state: RunState, top: Frame, loop: Repeat, now: datetime) -> DomainEvent | None:
     """Returns the end of the loop if its condition holds; None if it goes on.
 
     The condition is checked when critics or free steps have answered, the run's state has changed, or an inner loop has
-    ended, never on an old score. By rules 6 a loop with critics of its own waits for them.
+    ended, never on an old score. By rules 6 a loop with critics of its own waits for them; values of the state alone
+    end no loop whose draft is unfinished.
     """
     if top.closing:
         return _end_closed_loop(state, top, loop, now, Verdict(*top.closing)) if top.index == len(top.body) else None
@@ -217,7 +196,9 @@ def _end_loop_if_met(state: RunState, top: Frame, loop: Repeat, now: datetime) -
         return _close_or_end_loop(state, top, loop, now, _LEFT if state.rules >= 3 else _UNJUDGED)
     if top.swung and loop.on_oscillation in ENDS:
         return _close_or_end_loop(state, top, loop, now, Verdict("oscillating", top.swung))
-    if top.due == "nothing" or waits_for_own_critics(state, top, loop) or (facts := facts_of(state, top, now)) is None:
+    if top.due == "nothing" or (top.due == "state" and is_unfinished(top, loop)):
+        return None
+    if waits_for_own_critics(state, top, loop) or (facts := facts_of(state, top, now)) is None:
         return None
     met = verdict(loop.until, facts, own_word=top.due == "judged" and not asks_people(loop))
     return _end_loop(state, top, met) if met else None
@@ -375,7 +356,7 @@ def _after_failure(state: RunState, top: Frame, now: datetime) -> DomainEvent | 
     if top.node is not None:
         return _end_loop_with(top, Verdict(failure.outcome, failure.reason), left_on_failure(state, top))
     if top.parallel:
-        return _next_of_parallel(state, top, top.parallel, now)
+        return next_of_parallel(state, top, top.parallel, now)
     return _publish_salvaged(state, top, failure, best, now)
 
 

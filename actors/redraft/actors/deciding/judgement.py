@@ -260,3 +260,8 @@ def _as_joined(lowest: Mark, joined: Mapping[str, float], critiques: Sequence[Cr
         return lowest
     scales = {mark.scale or each.scale for each in critiques for mark in each.criteria if mark.name == lowest.name}
     return replace(lowest, score=score, scale=lowest.scale if len(scales) == 1 else UNIT)
+
+
+def lowest_marks(before: dict[str, float], said: Critique) -> dict[str, float]:
+    """Returns the lowest score of each criterion, of those before and of a critique."""
+    return {**before, **{each.name: min(each.score, before.get(each.name, 1.0)) for each in said.criteria}}

@@ -20,9 +20,18 @@ GRACE: Final = timedelta(hours=1)
 """How long after its timeout an answer is awaited; longer if its request is known to wait in its queue."""
 
 
+LOOK_AFTER: Final = timedelta(minutes=1)
+"""How long after it was asked for the run of an item is looked after: what was said of it may have been lost."""
+
+
 @lru_cache(maxsize=256)
 def _longest_wait(timeout: float) -> timedelta:
     return timedelta(seconds=timeout) + GRACE
+
+
+def longest_wait(step: Step) -> timedelta:
+    """Returns how long after its request the answer of a step is due."""
+    return LOOK_AFTER if step.role == "run" else _longest_wait(step.timeout)
 
 
 def make_request(state: RunState, step: Step, path: str, now: datetime, draft: DraftRef | None = None) -> StepRequested:
@@ -37,8 +46,8 @@ def make_request(state: RunState, step: Step, path: str, now: datetime, draft: D
         step.role,
         step.actor,
         attempt=1,
-        due=now + _longest_wait(step.timeout),
-        draft=draft or (source.ref if source and step.role != "generator" else None),
+        due=now + longest_wait(step),
+        draft=draft or (source.ref if source and step.role not in ("generator", "run") else None),
         critiques=_critiques_told(state, loop, step, source, judged),
         score=judged.known_score if judged else None,
         scale=judged.scale if judged and judged.scored else None,
@@ -70,7 +79,7 @@ def _judgement_told(state: RunState, loop: Frame, step: Step, source: Candidate 
             told = True
         case "generator":
             told = loop.node is not None and state.rules >= 4
-        case "critic" | "publisher":
+        case "critic" | "publisher" | "run":
             told = False
         case _:
             assert_never(step.role)

@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from redraft.actors.deciding.state import Frame, OpenStep, RunState, with_top
-from redraft.actors.plans.check_state import values_misfit, writers_in
-from redraft.actors.plans.paths import role_of, step_key
+from redraft.actors.plans.check_state import values_misfit
+from redraft.actors.plans.paths import is_about_run, judges_itself, role_of, step_key
 from redraft.events.errors import suggest
 from redraft.events.messages.content import Brief
 from redraft.events.messages.domain_events import (
@@ -19,7 +19,7 @@ from redraft.events.messages.domain_events import (
     DraftRefined,
     StateChanged,
 )
-from redraft.events.messages.plan import Node, Plan, Repeat
+from redraft.events.messages.plan import Each, Node, Plan, Repeat, steps_of
 from redraft.events.messages.run_state import Values, size_fault
 
 Changing: TypeAlias = DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished | StateChanged
@@ -88,15 +88,26 @@ def why_refused(state: RunState, asked: OpenStep, path: str, changes: Values) ->
     return size_fault({**state.values, **changes})
 
 
+def follow_loop(state: RunState, ended: Frame) -> RunState:
+    """Returns the state after an inner loop: the values of whoever made its first draft are about the one that left."""
+    outer = state.frames[-1]
+    if outer.node is None or not state.looked:
+        return state
+    makers = (node for node in outer.body[: outer.index - 1] if role_of(node) in _DRAFTING)
+    left = {each: current_version(state) for each, _ in _writers_among(outer, makers)}
+    left = {each: version for each, version in left.items() if state.looked.get(each) == ended.began}
+    return replace(state, looked={**state.looked, **left}) if left else state
+
+
 def visible_values(state: RunState, top: Frame) -> Values:
     """Returns the values that the condition of a loop may see; outside of loops, all.
 
     Left out are those that a step of its body wrote last, or says that it writes, as long as this step has not answered
-    about the current draft, or is still to be asked about it.
+    about the current draft, or is still to be asked about it. Steps that look at no draft are not among these.
     """
     if not state.values or top.node is None:
         return state.values
-    current, coming = _current_version(state), dict(_writers_to_come(top))
+    current, coming = current_version(state), dict(_writers_to_come(top))
     stale: set[str] = set()
     for writer, declared in _writers_among(top, top.node.body):
         if writer in coming or state.looked.get(writer) != current:
@@ -105,13 +116,27 @@ def visible_values(state: RunState, top: Frame) -> Values:
     return {name: value for name, value in state.values.items() if name not in stale} if stale else state.values
 
 
+def is_unfinished(top: Frame, loop: Repeat) -> bool:
+    """Returns whether values of the state alone cannot end a loop yet, as its iteration has no finished draft.
+
+    So it is while an inner loop is still to work on the draft; and after a step that looks at no draft, in a loop
+    without critics, while the body is to make another one for an inner loop to work on.
+    """
+    coming = [node for node in top.body[top.index :] if type(node) is Repeat or role_of(node) in _DRAFTING]
+    if not any(type(node) is Repeat for node in coming):
+        return False
+    if type(coming[0]) is Repeat:
+        return True
+    return top.index > 0 and is_about_run(top.body[top.index - 1]) and not judges_itself(loop)
+
+
 def has_looked(state: RunState, top: Frame, node: Node) -> bool:
     """Returns whether a free step, or one of several in parallel, has answered about the current draft."""
-    current = _current_version(state)
+    current = current_version(state)
     return any(state.looked.get(writer) == current for writer, _ in _writers_among(top, (node,)))
 
 
-def _current_version(state: RunState) -> int:
+def current_version(state: RunState) -> int:
     return state.current.ref.version if state.current is not None else 0
 
 
@@ -121,11 +146,11 @@ def _writers_to_come(top: Frame) -> Iterator[tuple[str, tuple[str, ...]]]:
         if role_of(node) in _DRAFTING:
             return
         yield from _writers_among(top, (node,))
-        if isinstance(node, Repeat):
+        if type(node) is Repeat or type(node) is Each:
             return
 
 
 def _writers_among(top: Frame, nodes: Iterable[Node]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yields the steps of these nodes that look at drafts, at every depth, with what they declare."""
     around = step_key(top.path)
-    for node in nodes:
-        yield from ((f"{around}/{path}", declared) for path, declared in writers_in(node))
+    return ((f"{around}/{path}", each.writes) for path, each in steps_of(nodes, own=True) if not each.about_run)

@@ -12,9 +12,9 @@ from redraft.actors.deciding.facts import Track
 from redraft.actors.deciding.judgement import Judgement
 from redraft.actors.plans.paths import gates_of, is_critic, is_gate, judges_itself, role_of
 from redraft.events.messages.content import Brief, Critique, DraftRef
-from redraft.events.messages.domain_events import ApprovalRequested, DraftCritiqued, Outcome, StepRequested
-from redraft.events.messages.plan import Approve, Node, Parallel, Plan, Repeat, Step
-from redraft.events.messages.run_state import Values
+from redraft.events.messages.domain_events import ApprovalRequested, DraftCritiqued, ItemOf, Outcome, StepRequested
+from redraft.events.messages.plan import Approve, Each, Node, Parallel, Plan, Repeat, Step
+from redraft.events.messages.run_state import Value, Values
 from redraft.events.messages.usage import Usage
 
 
@@ -95,6 +95,18 @@ class ParallelState(msgspec.Struct, frozen=True, gc=False):
     wrote: dict[str, str] = {}
 
 
+class EachState(msgspec.Struct, frozen=True, gc=False):
+    """An Each in progress: its `items`, of which the runs of the first `requested` were asked for, and their drafts.
+
+    `made` are the drafts of those that have ended, by the number of the item (from 1).
+    """
+
+    node: Each
+    items: tuple[Value, ...]
+    requested: int = 0
+    made: dict[int, DraftRef] = {}
+
+
 class Made(msgspec.Struct, frozen=True, gc=False):
     """A draft of a loop: its version, the one it was made from, its lines, if known, and the bytes that these take."""
 
@@ -116,7 +128,8 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     refiner has nothing more to change. `made` are the loop's drafts, `swings` the latest oscillations, `heat` their
     number, and `swung` what the last draft repeated or undid; all empty unless the loop looks for oscillation. `tracks`
     are the scores of criteria that the condition looks back on. `ended` is how the last loop inside it ended,
-    `failures` how many failures of steps were left to a refinement.
+    `failures` how many failures of steps were left to a refinement. `each` is the Each in progress, if any. `began` is
+    the version of the draft that the loop began with.
     """
 
     body: tuple[Node, ...]
@@ -145,6 +158,8 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     tracks: dict[str, Track] = {}
     ended: Outcome | None = None
     failures: int = 0
+    each: EachState | None = None
+    began: int = 0
 
 
 class Approval(msgspec.Struct, frozen=True, gc=False):
@@ -196,7 +211,8 @@ class RunState(msgspec.Struct, frozen=True, gc=False):
     `late` are requests that a panel went on without. `picks` are the arms that took part and are not credited yet;
     `inherited` is how many of the events a fork repeats from its parent. `rules` are those that it began under; `bars`
     are, from rules 2 on, the drafts that may not be published. `verdicts` are those that may be taken again: by the key
-    of their request, their event's version and their critique. `values` are those of the run's state, `writers` the
+    of their request, their event's version and their critique. `of` is the item of another run that the run works on,
+    if any. `values` are those of the run's state, `writers` the
     steps, by their paths in the plan, that changed them last; `looked` are the versions of the drafts about which the
     steps that may change them answered last. `untold` are the failures of steps on the current draft that no
     refinement was told of.
@@ -239,6 +255,7 @@ class RunState(msgspec.Struct, frozen=True, gc=False):
     writers: dict[str, str] = {}
     looked: dict[str, int] = {}
     untold: tuple[int, ...] = ()
+    of: ItemOf | None = None
 
 
 def prefix(frame: Frame) -> str:

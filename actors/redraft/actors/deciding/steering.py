@@ -79,6 +79,8 @@ def _fault_of_edit(state: RunState, message: EditDraft, limit: int) -> str:
     if made.sha256 == current.ref.sha256:
         return f"the text is that of draft {current.ref.version}; change it first"
     top = state.frames[-1]
+    if top.each is not None:
+        return f"runs of the items of {top.each.node.name} are under way; edit the draft of one of these"
     fits = _review(state, top) is not None if state.approval else top.node is not None and not top.closing
     return "" if fits else "an edit is taken up in a loop, or while people are asked to approve; it is neither now"
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from redraft.actors.editing.places import brief, changes_only, first_place, times_found
 from redraft.events.errors import ContentError
 from redraft.events.messages.content import Edit, Issue, Revision
+from redraft.events.messages.folders import begins_file, file_span, sections
 
 MAX_EDITS: Final = 1_000
 """The largest number of edits of one revision."""
@@ -19,7 +20,7 @@ MAX_EDITS: Final = 1_000
 def apply_edits(edits: Sequence[Edit], text: str) -> str:
     """Returns the text with these edits made, and equal outside of them. Raises ContentError where one does not apply.
 
-    Each quote has to stand in the text exactly once, and no two may overlap.
+    Each quote has to stand in the text exactly once, or in the file that its edit names, and no two may overlap.
     """
     if len(edits) > MAX_EDITS:
         raise ContentError(f"gave {len(edits):,} edits; give at most {MAX_EDITS:,}, or the whole text")
@@ -33,22 +34,54 @@ def apply_edits(edits: Sequence[Edit], text: str) -> str:
     for start, end, edit in placed:
         parts += (text[place:start], edit.replacement)
         place = end
-    return "".join((*parts, text[place:]))
+    after = "".join((*parts, text[place:]))
+    if all(edit.file for edit in edits) and _count_files(after) != _count_files(text):
+        raise ContentError("gave edits that together begin another file; write a backslash before `=== `")
+    return after
+
+
+def _count_files(text: str) -> int:
+    return sum(1 for _ in sections(text))
 
 
 def _placed(edit: Edit, text: str) -> tuple[int, int, Edit]:
     if not edit.quote:
         raise ContentError("gave an edit without a quote; quote the words that are to change")
-    times = times_found(edit.quote, text)
+    first, last = _span_of_file(edit, text) if edit.file else (0, len(text))
+    where, within = (edit.file, text[first:last]) if edit.file else ("the draft", text)
+    times = times_found(edit.quote, within)
     if times != 1:
-        there = "in the draft more than once" if times else "not in the draft"
-        if not times and first_place(edit.quote, text) is not None:
-            there = "in the draft with other spaces or line ends"
+        there = f"in {where} more than once" if times else f"not in {where}"
+        if not times and first_place(edit.quote, within) is not None:
+            there = f"in {where} with other spaces or line ends"
         raise ContentError(
             f"gave an edit of {brief(edit.quote)}, which is {there}; quote what stands there exactly once"
         )
-    start = text.index(edit.quote)
-    return start, start + len(edit.quote), edit
+    start = first + within.index(edit.quote)
+    end = start + len(edit.quote)
+    if edit.file:
+        _check_file(edit, f"{text[first:start]}{edit.replacement}{text[end:last]}")
+    return start, end, edit
+
+
+def _check_file(edit: Edit, lines: str) -> None:
+    """Raises ContentError for an edit of one file after which its lines would be more, or less, than that file."""
+    if begins_file(lines):
+        raise ContentError(
+            f"gave an edit of {brief(edit.file)} that begins a line with `=== `, as another file does; "
+            "write a backslash before it"
+        )
+    if lines and not lines.endswith("\n"):
+        raise ContentError(
+            f"gave an edit of {brief(edit.file)} that takes its last line end; keep that in the replacement"
+        )
+
+
+def _span_of_file(edit: Edit, text: str) -> tuple[int, int]:
+    span = file_span(text, edit.file)
+    if span is None:
+        raise ContentError(f"gave an edit of {brief(edit.file)}, which is no file of the draft; name one that it has")
+    return span
 
 
 def with_text(revision: Revision, before: str, issues: Sequence[Issue]) -> Revision:
@@ -80,8 +113,7 @@ def _with_answered(revision: Revision, before: str, issues: Sequence[Issue]) -> 
     open_ = {name: span for name, span in places.items() if name not in said}
     found = []
     for edit in revision.edits:
-        start = before.index(edit.quote)
-        end = start + len(edit.quote)
+        start, end, _ = _placed(edit, before)
         met = [name for name, span in open_.items() if _meet(span, start, end)]
         open_ = {name: span for name, span in open_.items() if name not in met}
         found.append(replace(edit, issues=(*edit.issues, *met)) if met else edit)

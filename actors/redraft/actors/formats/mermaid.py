@@ -13,9 +13,8 @@ from typing import Final, assert_never
 
 from redraft.actors.conditions.printing import print_condition
 from redraft.actors.conditions.reading import print_until
-from redraft.actors.plans.endings import describe_endings
 from redraft.actors.plans.paths import is_critic
-from redraft.events.messages.plan import Approve, Node, Parallel, Plan, Repeat, Step
+from redraft.events.messages.plan import Approve, Each, Node, Parallel, Plan, Repeat, Step, describe_endings
 
 _PLAIN: Final = frozenset(" _-.,:()=/")
 
@@ -84,6 +83,8 @@ def _node(chart: _Chart, node: Node) -> _Drawn:
         case Approve():
             box = _box(chart, f"people: {node.name}, {_label_approval(node)}")
             return _Drawn(box, (_Way(box),))
+        case Each():
+            return _each(chart, node)
         case _:
             assert_never(node)
 
@@ -114,6 +115,13 @@ def _repeat(chart: _Chart, loop: Repeat) -> _Drawn:
         _arrow(chart, way.saying("judged once more"), judging[0].entry)
     until = print_until(loop)
     return _Drawn(drawn[0].entry, tuple(way.saying(until) for each in judging for way in each.exits))
+
+
+def _each(chart: _Chart, each: Each) -> _Drawn:
+    _open_frame(chart, f"{each.name}: for each of state.{each.over}, {each.concurrency} at a time")
+    drawn = _sequence(chart, each.body)
+    _close_frame(chart)
+    return _Drawn(drawn[0].entry, drawn[-1].exits)
 
 
 def _speaks_last(body: tuple[Node, ...], index: int) -> bool:

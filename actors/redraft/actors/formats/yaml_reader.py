@@ -36,6 +36,7 @@ from redraft.actors.formats.yaml_source import (
 from redraft.actors.formats.yaml_writer import CONDITION, FIELDS, KEYS, VERBS, print_plan
 from redraft.actors.plans.arms import NAMES
 from redraft.actors.plans.check import check_plan
+from redraft.actors.plans.items import list_name
 from redraft.actors.plans.paths import path_of
 from redraft.events.errors import ConditionError, PlanError, suggest
 from redraft.events.messages.conditions import Condition, Points
@@ -44,6 +45,7 @@ from redraft.events.messages.plan import (
     Arm,
     Budget,
     Criterion,
+    Each,
     LessonsSpec,
     Node,
     Option,
@@ -132,10 +134,12 @@ def _settings(found: Mapping[str, SourceNode], **defaults: object) -> dict[str, 
 
 
 def _node(item: SourceNode, parent: str, lines: Lines) -> Node:
-    verb, spot = _only(item, (*VERBS, "repeat", "parallel", "approve"))
+    verb, spot = _only(item, (*VERBS, "repeat", "each", "parallel", "approve"))
     match verb:
         case "repeat":
             return _repeat(spot, item, parent, lines)
+        case "each":
+            return _each(spot, item, parent, lines)
         case "parallel":
             return _parallel(spot, item, parent, lines)
         case "approve":
@@ -172,6 +176,14 @@ def _repeat(spot: SourceNode, item: SourceNode, parent: str, lines: Lines) -> Re
     path = path_of(parent, given["name"])
     lines[path] = _lines(item, found)
     return Repeat(**given, body=tuple(_node(each, path, lines) for each in sequence(found["body"])))
+
+
+def _each(spot: SourceNode, item: SourceNode, parent: str, lines: Lines) -> Each:
+    found = mapping(spot, KEYS["each"], ("name", "over", "body"))
+    given = _settings(found)
+    path = path_of(parent, given["name"])
+    lines[path] = _lines(item, found)
+    return Each(**given, body=tuple(_node(each, path, lines) for each in sequence(found["body"])))
 
 
 def _parallel(spot: SourceNode, item: SourceNode, parent: str, lines: Lines) -> Parallel:
@@ -286,12 +298,13 @@ _READERS: Final[Mapping[str, Callable[[SourceNode], object]]] = {
     **dict.fromkeys(("on_exhausted", "on_plateau", "on_oscillation"), read_word),
     "ask": lambda spot: Approve(**_settings(mapping(spot, KEYS["approve"]), name="ask")),
     **dict.fromkeys(("timeout", "queue_wait", "initial", "maximum", "deadline", "seconds"), read_seconds),
-    **dict.fromkeys(("max_iterations", "max_failures", "attempts", "quorum", "limit"), read_whole),
+    **dict.fromkeys(("max_iterations", "max_failures", "attempts", "quorum", "limit", "concurrency"), read_whole),
     **dict.fromkeys(("tokens", "calls", "history"), read_whole),
     **dict.fromkeys(("factor", "cost", "weight"), read_number),
     "rollback_margin": _margin,
+    "over": lambda spot: list_name(read_text(spot)),
     "gate": _gate,
-    "only_issues": read_truth,
+    **dict.fromkeys(("only_issues", "about_run"), read_truth),
     "scale": _scale,
     "criteria": _criteria,
     **dict.fromkeys(("measures", "writes"), lambda spot: tuple(map(read_text, sequence(spot)))),

@@ -15,6 +15,7 @@ from redraft.events.messages.plan import (
     Arm,
     Budget,
     Criterion,
+    Each,
     LessonsSpec,
     Parallel,
     Plan,
@@ -59,6 +60,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
         "criteria",
         "measures",
         "writes",
+        "about_run",
         "success",
     ),
     "criterion": ("says", "scale", "weight"),
@@ -68,6 +70,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
         *("name", "until", "max_iterations", "keep", "rollback_margin", "rollback_of"),
         *("on_exhausted", "on_plateau", "on_oscillation", "ask", "on_failure", "max_failures", "body"),
     ),
+    "each": ("name", "over", "concurrency", "body"),
     "approve": ("name", "approvers", "quorum", "deadline", "on_deadline"),
     "parallel": ("name", "wait", "deadline", "combine", "weights", "judge", "steps"),
 }
@@ -147,7 +150,9 @@ def _plain(key: str, value: object) -> object:
             return {CONDITION if value.condition else _VERB_OF[value.role]: _step(value)}
         case Approve() if key == "ask":
             return {each: said for each, said in _settings("approve", value).items() if (each, said) != ("name", "ask")}
-        case Repeat() | Parallel() | Approve():
+        case str() if key == "over":
+            return f"state.{value}"
+        case Repeat() | Parallel() | Approve() | Each():
             kind = type(value).__name__.lower()
             document = _settings(kind, value)
             if isinstance(value, Repeat) and value.rollback_top is not None:

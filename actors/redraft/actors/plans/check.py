@@ -11,7 +11,7 @@ setting's name, as it is written in YAML.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from typing import Final, Literal, TypeAlias, assert_never, get_args
+from typing import Final, assert_never, get_args
 
 import msgspec
 
@@ -19,7 +19,9 @@ from redraft.actors.conditions.holding import check_reading
 from redraft.actors.conditions.printing import print_condition
 from redraft.actors.conditions.reading import SCORE, check_gain, check_name_declared, critics_of
 from redraft.actors.conditions.text import check_printable, is_reference, terms
-from redraft.actors.conditions.values import asks_critics, check_values
+from redraft.actors.conditions.values import check_values
+from redraft.actors.plans.check_flow import check_approvals, check_flow
+from redraft.actors.plans.check_items import check_each
 from redraft.actors.plans.check_lessons import check_lessons
 from redraft.actors.plans.check_nodes import (
     check_budget,
@@ -30,13 +32,15 @@ from redraft.actors.plans.check_nodes import (
 from redraft.actors.plans.check_people import check_approve, check_endings
 from redraft.actors.plans.check_state import check_state, check_writers
 from redraft.actors.plans.check_steps import check_late_critics, check_late_in_panel, check_step, late_critics
-from redraft.actors.plans.paths import asks_people, check_name, check_workflow, is_critic, path_of, role_of
+from redraft.actors.plans.items import item_plan
+from redraft.actors.plans.paths import MAX_NAME, asks_people, check_name, check_workflow, is_critic, path_of, role_of
 from redraft.actors.values import is_number, shown
 from redraft.events.errors import ConditionError, PlanError
 from redraft.events.messages.conditions import Approved, Compare, Condition
 from redraft.events.messages.plan import (
     DEFAULT_ROLLBACK_MARGIN,
     Approve,
+    Each,
     Keep,
     Node,
     OnFailure,
@@ -44,8 +48,8 @@ from redraft.events.messages.plan import (
     Parallel,
     Plan,
     Repeat,
-    Role,
     Step,
+    eaches_of,
     members,
     nodes_of,
     steps_of,
@@ -60,7 +64,7 @@ MAX_DEPTH: Final = 8
 MAX_ITERATIONS: Final = 1_000_000
 """The highest `max_iterations`."""
 
-_CONTAINERS: Final = (Parallel, Repeat)
+_CONTAINERS: Final = (Parallel, Repeat, Each)
 
 
 def check_plan(plan: Plan) -> Plan:
@@ -95,7 +99,7 @@ def check_ready(plan: Plan, path: str | None = None, changed: Set[str] = _POLICY
     With a `path`, only the node there is looked at, and of a loop only the settings that were `changed`.
     Raises PlanError: a criterion that no critic of the loop declares, a number on no scale of theirs, or on two.
     """
-    for place, node in nodes_of(check_plan(plan).steps):
+    for place, node in nodes_of(check_plan(plan).steps, own=True):
         if path is not None and place != path:
             continue
         try:
@@ -104,7 +108,23 @@ def check_ready(plan: Plan, path: str | None = None, changed: Set[str] = _POLICY
             raise PlanError(place, str(error)) from None
     for place, step, before in late_critics(plan.steps) if path is None else ():
         _check_late(place, step, before)
+    for place, each in eaches_of(plan.steps):
+        _check_items(plan, place, each, path, changed)
     return plan
+
+
+def _check_items(plan: Plan, place: str, each: Each, path: str | None, changed: Set[str]) -> None:
+    """Raises PlanError unless runs of the items can begin, as `check_ready` does of a plan."""
+    if path is not None and not path.startswith(f"{place}/"):
+        return
+    made = item_plan(plan, each)
+    if len(made.name) > MAX_NAME:
+        both = f"the workflow of its items is {plan.name}-{each.name}, which has {len(made.name):,} characters"
+        raise PlanError(place, f"{both}; shorten either name: together they have at most {MAX_NAME - 1}")
+    try:
+        check_ready(made, path and path.removeprefix(f"{place}/"), changed)
+    except PlanError as error:
+        raise PlanError(f"{place}/{error.path}" if error.path else place, error.fault) from None
 
 
 def _check_late(path: str, step: Step, before: tuple[Step, ...]) -> None:
@@ -183,7 +203,7 @@ def _check_size(nodes: object, parent: str) -> None:
     for count, (node, around, depth) in enumerate(waiting, 1):
         path = path_of(around, getattr(node, "name", node))
         if not isinstance(node, (Step, Approve, *_CONTAINERS)):
-            raise PlanError(path, "this is not a node of a plan; give a Step, a Parallel, a Repeat or an Approve")
+            raise PlanError(path, "this is not a node of a plan; give a Step, Parallel, Repeat, Each or Approve")
         if count > MAX_NODES:
             raise PlanError(path, f"the plan has more than {MAX_NODES} nodes; split it into several workflows")
         if isinstance(node, _CONTAINERS) and depth == MAX_DEPTH:
@@ -192,7 +212,7 @@ def _check_size(nodes: object, parent: str) -> None:
 
 
 def _inner(node: Node, path: str) -> tuple[object, ...]:
-    if isinstance(node, Repeat):
+    if isinstance(node, Repeat | Each):
         return _tuple(node.body, path)
     if isinstance(node, Parallel):
         return (*_tuple(node.steps, path), *(() if node.judge is None else (node.judge,)))
@@ -231,6 +251,10 @@ def _check_node(node: Node, path: str) -> None:
             _check_repeat(node, path)
         case Approve():
             check_approve(node, path)
+        case Each():
+            check_each(node, path)
+            _check_siblings(node.body, path)
+            check_late_critics(node.body, path)
         case _:
             assert_never(node)
 
@@ -265,6 +289,8 @@ def _check_repeat(repeat: Repeat, path: str) -> None:
     check_whole(path, "max_failures", repeat.max_failures, MAX_ITERATIONS)
     if repeat.on_failure == "refine" and not any(role_of(node) == "refiner" for node in repeat.body):
         raise PlanError(path, "on_failure is refine, and no refiner is in the body to mend the draft; add one")
+    if repeat.on_failure == "refine" and any(each.only_issues for _, each in steps_of(repeat.body, own=True)):
+        raise PlanError(path, "on_failure is refine, and its refiner mends only_issues; remove one of the two")
     try:
         check_printable(repeat.until)
     except ConditionError as error:
@@ -279,9 +305,9 @@ def _check_repeat(repeat: Repeat, path: str) -> None:
             path, f"until does not mention approved, so the decision of people would have no effect; {remedy}"
         )
     counts = any(isinstance(term, Compare) and term.quantity == "outputs" for term in terms(repeat.until))
-    if counts and not any(isinstance(node, Repeat) for node in repeat.body):
+    if counts and not any(isinstance(node, Repeat | Each) for node in repeat.body):
         raise PlanError(
-            path, "until uses outputs, the drafts of loops in this body, but the body has no loop; add a repeat"
+            path, "until uses outputs, the drafts of loops in this body, but the body has no loop; add a repeat or each"
         )
 
 
@@ -293,98 +319,3 @@ def _check_storable(plan: Plan) -> None:
         raise PlanError("", f"the plan cannot be stored: {error}; use the types that Plan declares") from None
     if not same:
         raise PlanError("", "the plan cannot be stored as it is; use the types that Plan declares, such as tuples")
-
-
-DraftState: TypeAlias = Literal["none", "unjudged", "judged", "vouched"]
-"""The states of a draft in a plan: one is `vouched` that left a loop without critics, by its condition."""
-
-
-def check_flow(nodes: tuple[Node, ...], draft: DraftState = "none", parent: str = "") -> DraftState:
-    """Returns the state of the draft after these nodes; raises PlanError if a step lacks a fit draft."""
-    for node in nodes:
-        draft = _after(node, draft, path_of(parent, node.name))
-    return draft
-
-
-def check_approvals(
-    nodes: tuple[Node, ...], parent: str = "", *, approved: bool = False, changed: bool = False
-) -> None:
-    """Raises PlanError where a draft is published that was changed after people had approved one."""
-    for node in nodes:
-        path = path_of(parent, node.name)
-        role = role_of(node)
-        if role == "publisher" and approved and changed:
-            raise PlanError(
-                path, "a step before this one changes what people approved; put the approve after the change"
-            )
-        if isinstance(node, Repeat):
-            check_approvals(node.body, path, approved=approved, changed=changed)
-        if isinstance(node, Approve) or (isinstance(node, Repeat) and asks_people(node)):
-            approved, changed = True, False
-        elif role in ("generator", "refiner") or (isinstance(node, Repeat) and _changes(node)):
-            changed = True
-
-
-def _changes(loop: Repeat) -> bool:
-    return any(step.role in ("generator", "refiner") for _, step in steps_of(loop.body))
-
-
-def _after(node: Node, draft: DraftState, path: str) -> DraftState:
-    match node:
-        case Step():
-            return _after_role(node.role, draft, path)
-        case Parallel():
-            after = _after_role(node.steps[0].role, draft, path)
-            return after if node.judge is None else "judged"
-        case Repeat():
-            return _after_repeat(node, draft, path)
-        case Approve():
-            if draft not in ("judged", "vouched"):
-                raise PlanError(path, "nothing judges the draft before people decide on it; add a critic before this")
-            return draft
-        case _:
-            assert_never(node)
-
-
-def _after_role(role: Role, draft: DraftState, path: str) -> DraftState:
-    if role == "step":
-        return draft
-    if draft == "none" and role != "generator":
-        raise PlanError(path, f"nothing has written a draft yet for this {role}; put a generator before it")
-    match role:
-        case "generator" | "refiner":
-            return "unjudged"
-        case "critic":
-            return "judged"
-        case "publisher":
-            if draft not in ("judged", "vouched"):
-                raise PlanError(path, "nothing judges the draft before it is published; add a critic before this step")
-            return draft
-        case _:
-            assert_never(role)
-
-
-def _after_repeat(repeat: Repeat, draft: DraftState, path: str) -> DraftState:
-    end = check_flow(repeat.body, draft, path)
-    conditions = frozenset(node.actor for node in repeat.body if isinstance(node, Step) and node.condition)
-    own = any(is_critic(node) and not getattr(node, "condition", False) for node in repeat.body)
-    if not own and asks_critics(repeat.until, conditions):
-        _check_without_critic(repeat, end, path)
-    if draft in ("judged", "vouched") and end == "unjudged":
-        check_flow(repeat.body, end, path)
-    if end == "none" or own or end == "judged":
-        return end if end == "none" else "judged"
-    return "vouched"
-
-
-def _check_without_critic(repeat: Repeat, end: DraftState, path: str) -> None:
-    """Raises PlanError unless an inner loop or a parallel's judge leaves every draft of this body judged."""
-    if end != "judged" or not any(_judges_inside(node) for node in repeat.body):
-        remedy = "add a critic to the body, or let until read the state alone"
-        raise PlanError(path, f"nothing in the body judges what an iteration ends with; {remedy}")
-    if any(isinstance(node, Step) and node.role == "refiner" for node in repeat.body):
-        raise PlanError(path, "its refiner may end the loop with a draft that nothing judges; add a critic to the body")
-
-
-def _judges_inside(node: Node) -> bool:
-    return isinstance(node, Repeat) or (isinstance(node, Parallel) and node.judge is not None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, get_args
 
 from redraft.actors.plans.paths import path_of
@@ -109,8 +109,3 @@ def _check_together(node: Parallel, path: str) -> None:
                 fault = f"writes: {written[name]} writes {name} at the same time; let one of them write it"
                 raise PlanError(path_of(path, step.name), fault)
             written[name] = step.name
-
-
-def writers_in(node: Node) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yields each step of a node, at every depth, by its path from this node on, with the values that it declares."""
-    return ((path, each.writes) for path, each in nodes_of((node,)) if isinstance(each, Step))

@@ -25,12 +25,12 @@ from redraft.actors.plans.paths import check_actor, critics_before, is_critic, p
 from redraft.actors.values import shown
 from redraft.events.errors import ConditionError, PlanError
 from redraft.events.messages.conditions import Compare, Exit, Oscillating, Plateau, State
-from redraft.events.messages.plan import Node, Parallel, Repeat, Reuse, Role, Step
+from redraft.events.messages.plan import ACTOR_ROLES, Node, Parallel, Repeat, Reuse, Step
 
 
 def check_step(step: Step, path: str) -> None:
     """Raises PlanError unless these are settings that fit the step's role and each other."""
-    check_choice(path, "role", step.role, get_args(Role))
+    check_choice(path, "role", step.role, ACTOR_ROLES)
     if step.choose:
         check_choose(step, path)
     else:
@@ -50,6 +50,10 @@ def check_step(step: Step, path: str) -> None:
         raise PlanError(path, f"scale, criteria and measures are for critics, and this is a {step.role}; remove them")
     if not isinstance(step.only_issues, bool):
         raise PlanError(path, f"only_issues is {shown(step.only_issues)}; write true or false")
+    if not isinstance(step.about_run, bool):
+        raise PlanError(path, f"about_run is {shown(step.about_run)}; write true or false")
+    if step.about_run and step.role != "step":
+        raise PlanError(path, f"about_run is for free steps, and this is a {step.role}; remove it")
     if step.only_issues and step.role != "refiner":
         raise PlanError(path, f"only_issues is for refiners, and this is a {step.role}; remove it")
     check_history(path, step.history)

@@ -9,18 +9,21 @@ from msgspec.structs import replace
 from redraft.events.messages.domain_events import Outcome
 from redraft.events.messages.plan import Approve, Ending, Node, Repeat
 
-ENDS: Final = ("stop", "ask", "fail")
-"""The values of `on_oscillation` by which a loop ends that repeats an earlier draft or undoes a change."""
+ENDS: Final = ("publish", "stop", "ask", "fail")
+"""The values of `on_oscillation` by which a loop ends that repeats an earlier draft or undoes a change.
+
+`stop`, which recorded plans have, means `publish`.
+"""
 
 
 ASK: Final = Approve("ask")
-"""Who is asked where a plan does not say: anybody, for a day."""
+"""The approval that a loop asks for where its plan names nobody: of anybody, within a day."""
 
 
 def ending_of(loop: Repeat, outcome: Outcome) -> Ending:
     """Returns what happens with the draft of a loop that ended with this outcome."""
     match outcome:
-        case "exhausted":
+        case "exhausted" | "over_budget" | "timed_out":  # a limit: of iterations, or one that its condition names
             return loop.on_exhausted
         case "plateaued":
             return loop.on_plateau
@@ -33,15 +36,6 @@ def ending_of(loop: Repeat, outcome: Outcome) -> Ending:
 def may_ask(loop: Repeat) -> bool:
     """Returns whether people are asked about the draft of a loop by one of its endings."""
     return "ask" in (loop.on_exhausted, loop.on_plateau, loop.on_oscillation)
-
-
-def describe_endings(loop: Repeat) -> str:
-    """Returns the ends of a loop at which its draft does not just go on: `exhausted: ask ann`; empty if none."""
-    people = ", ".join(loop.ask.approvers) if loop.ask is not None else ""
-    outcomes: tuple[Outcome, ...] = ("exhausted", "plateaued", "oscillating")
-    endings = ((outcome, ending_of(loop, outcome)) for outcome in outcomes)
-    told = ((outcome, f"ask {people}".rstrip() if ending == "ask" else ending) for outcome, ending in endings)
-    return ", ".join(f"{outcome}: {ending}" for outcome, ending in told if ending != "publish")
 
 
 def with_questions(nodes: tuple[Node, ...]) -> tuple[Node, ...]:

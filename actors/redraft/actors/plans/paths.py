@@ -15,6 +15,7 @@ from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.plan import (
     Approve,
     Arm,
+    Each,
     Node,
     Parallel,
     Plan,
@@ -93,8 +94,14 @@ def required_answers(node: Parallel) -> int:
 
 
 def closing_body(loop: Repeat) -> tuple[Node, ...]:
-    """Returns the critics and free steps of a loop's own body, which look at a last draft that has no judgement."""
-    return tuple(node for node in loop.body if role_of(node) in ("critic", "step"))
+    """Returns the critics and free steps of a loop's own body that look at a last draft."""
+    return tuple(node for node in loop.body if role_of(node) in ("critic", "step") and not is_about_run(node))
+
+
+def is_about_run(node: Node) -> bool:
+    """Returns whether a step, or each of a parallel's steps, looks at no draft."""
+    steps = node.steps if isinstance(node, Parallel) else (node,)
+    return all(isinstance(each, Step) and each.about_run for each in steps)
 
 
 def judges_itself(loop: Repeat) -> bool:
@@ -109,7 +116,7 @@ def role_of(node: Node) -> Role | None:
             return role
         case Parallel(steps=steps):
             return steps[0].role
-        case Repeat() | Approve():
+        case Repeat() | Approve() | Each():
             return None
 
 
@@ -155,6 +162,8 @@ def find_loop(plan: Plan, name: str = "") -> str:
     match [name] if name in paths else fit:
         case [one]:
             return one
+        case [] if paths and not name:
+            raise PlanError(plan.name, f"which loop is meant? Name one with its path: {', '.join(paths)}")
         case []:
             there = f"it has {', '.join(paths)}" if paths else "it has no loop"
             raise PlanError(plan.name, f"there is no loop {name!r}; {there}" if name else there)
@@ -168,7 +177,7 @@ def map_nodes(nodes: Iterable[Node], change: Callable[[str, Node], Node], parent
 
 
 def _map_node(node: Node, change: Callable[[str, Node], Node], path: str) -> Node:
-    if isinstance(node, Repeat):
+    if isinstance(node, Repeat | Each):
         node = replace(node, body=map_nodes(node.body, change, path))
     elif isinstance(node, Parallel):
         changed = cast("tuple[Step, ...]", map_nodes(members(node), change, path))

@@ -22,7 +22,7 @@ from redraft.actors.deciding.policy import Policy, with_policy
 from redraft.actors.deciding.reusing import Memory, recall_as_recorded
 from redraft.actors.deciding.state import OpenStep, RunState
 from redraft.actors.plans.arms import choose_as_recorded as choices_in
-from redraft.actors.plans.paths import required_answers, step_key
+from redraft.actors.plans.paths import find_loop, required_answers, step_key
 from redraft.actors.replay.recorded_answers import Answer, Inputs, RecordedAnswers, as_message, inputs
 from redraft.events.errors import InputError
 from redraft.events.messages.commands import ApproveDraft, EditDraft, ExpireStep, Message, RejectDraft, RetryStep
@@ -47,7 +47,7 @@ from redraft.events.messages.domain_events import (
     StepRequested,
 )
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Plan, steps_of
+from redraft.events.messages.plan import Plan, eaches_of, steps_of
 from redraft.events.messages.redaction import ERASED
 from redraft.events.messages.run_state import Values
 from redraft.events.messages.scales import Scale
@@ -135,6 +135,9 @@ def what_if(events: Sequence[Recorded], policy: Policy, loop: str = "") -> WhatI
 def what_if_each(events: Sequence[Recorded], policies: Sequence[Policy], loop: str = "") -> list[WhatIf]:
     """Returns the run of these events decided again with each of these policies. Raises as `what_if`."""
     plan = plan_of(events)
+    path = find_loop(plan, loop)
+    if inside := next((each for each, _ in eaches_of(plan.steps) if path.startswith(f"{each}/")), None):
+        raise InputError(f"the loop {path} is in the runs of the items of {inside}; ask for one of these")
     recorded = _summarize_recorded(events)
     return [decide_again(events, with_policy(plan, policy, loop), recorded) for policy in policies]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, get_args
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -35,22 +35,21 @@ from redraft.events.messages.commands import (
     StartRun,
     Work,
 )
-from redraft.events.messages.content import MOST_EVENTS, Files, checked
+from redraft.events.messages.content import MOST_EVENTS, Files, check_brief, checked
 from redraft.events.messages.domain_events import StepRequested
-from redraft.events.messages.plan import Plan, Role
+from redraft.events.messages.item_ids import run_around, run_of_item
+from redraft.events.messages.plan import ACTOR_ROLES, Plan
 from redraft.events.messages.run_state import size_fault
 
 OPERATOR: Final = "operator"
-
-_ROLES: Final = get_args(Role)
 
 
 def require_parts(user: str, parts: Sequence[str]) -> None:
     """Raises InputError when a user is configured for a role or an actor that cannot exist."""
     for part in parts:
         role, dot, actor = part.partition(".")
-        if part != OPERATOR and (role not in _ROLES or bool(dot) != bool(actor)):
-            forms = f"{OPERATOR}, a role ({', '.join(_ROLES)}) or an actor such as critic.judge"
+        if part != OPERATOR and (role not in ACTOR_ROLES or bool(dot) != bool(actor)):
+            forms = f"{OPERATOR}, a role ({', '.join(ACTOR_ROLES)}) or an actor such as critic.judge"
             raise InputError(
                 f"the setting users gives user {user[:100]!r} the right {part[:100]!r}, which is none: give {forms}"
             )
@@ -75,6 +74,8 @@ class Authority:
             return
         if isinstance(message, RetryStep | ExpireStep):
             raise InputError(f"{_describe_user(user)} may not send timer messages: only coordinators may")
+        if isinstance(message, StartRun) and message.of is not None:
+            raise InputError(f"{_describe_user(user)} may not begin the run of an item: only coordinators may")
         if OPERATOR not in self._parts.get(user, ()):
             raise InputError(
                 f"{_describe_user(user)} is not an operator: the coordinators' setting `users` says who is"
@@ -145,10 +146,11 @@ class Admission:
 
     def _admit_start(self, start: StartRun, *, is_decoded: bool) -> StartRun:
         """Returns the start of a run that is in order; one from another process names no files of functions."""
+        _require_item(start)
         if start.parent is not None:
             _require_id(start.parent.run)
             _require_version(start.parent.version)
-        checked(start.brief.text, "brief", self._limit)
+        check_brief(start.brief, "brief", self._limit)
         self._require_plan(start.plan)
         if start.brief.state or start.state:
             _require_values(start)
@@ -207,6 +209,15 @@ def _refuse_impossible_usage(message: OutcomeMessage) -> OutcomeMessage:
         return message
     said = f"the outcome holds an impossible value: {fault}"
     return Failed(message.run, message.path, message.attempt, "invalid", said, retryable=False)
+
+
+def _require_item(start: StartRun) -> None:
+    """Raises InputError when a run has the id of an item's run and is none, or is one and has another id."""
+    if start.of is not None:
+        _require_id(start.of.run)
+    wanted = "" if start.of is None else run_of_item(start.of)
+    if wanted != (start.run if start.of is not None or run_around(start.run) else ""):
+        raise InputError(f"run {shown(start.run)} is none of an item, and its id says so; give it another id")
 
 
 def _require_values(start: StartRun) -> None:

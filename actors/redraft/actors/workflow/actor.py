@@ -35,10 +35,10 @@ NO_FIELDS: Final[Mapping[str, str]] = MappingProxyType({})
 
 TAKES: Final[dict[Role, tuple[str, ...]]] = {
     "generator": ("brief", "critique", "history", "context"),
-    "critic": ("draft", "history", "brief", "context"),
-    "refiner": ("draft", "critique", "history", "brief", "context"),
-    "publisher": ("draft", "brief", "context"),
-    "step": ("draft", "critique", "history", "brief", "context"),
+    "critic": ("draft", "folder", "history", "brief", "context"),
+    "refiner": ("draft", "folder", "critique", "history", "brief", "context"),
+    "publisher": ("draft", "folder", "brief", "context"),
+    "step": ("draft", "folder", "critique", "history", "brief", "context"),
 }
 _NEEDS: Final = {"critic": "draft", "refiner": "draft", "publisher": "draft"}
 """The argument without which a function of this role could not do its work."""

@@ -19,13 +19,15 @@ from msgspec.structs import astuple
 from redraft.actors.conditions.text import parse_condition, read_margin
 from redraft.actors.plans.arms import NAMES
 from redraft.actors.plans.check import check_nodes
-from redraft.actors.plans.paths import role_of, steps_in
+from redraft.actors.plans.items import list_name
+from redraft.actors.plans.paths import role_of
 from redraft.actors.values import shown
 from redraft.actors.workflow.actor import Actor
 from redraft.actors.workflow.declaring import criteria_of, with_declared
 from redraft.events.errors import ActorError, ConditionError, PlanError
 from redraft.events.messages.conditions import Condition, Points, StateValue
 from redraft.events.messages.plan import (
+    DEFAULT_CONCURRENCY,
     DEFAULT_RETRY,
     DEFAULT_ROLLBACK_MARGIN,
     DEFAULT_TIMEOUT,
@@ -33,6 +35,7 @@ from redraft.events.messages.plan import (
     Arm,
     Combine,
     Criterion,
+    Each,
     Ending,
     Keep,
     Node,
@@ -88,6 +91,7 @@ class StepSettings(TypedDict, total=False):
     reuse: Reuse | None
     writes: Sequence[str]
     condition: bool
+    about_run: bool
 
 
 def make_step(
@@ -112,6 +116,7 @@ def make_step(
     reuse: Reuse | None = None,
     writes: Sequence[str] = (),
     condition: bool = False,
+    about_run: bool = False,
 ) -> StepSpec:
     """Returns a step by this actor, named as the actor unless `name` is given.
 
@@ -128,8 +133,9 @@ def make_step(
     A critic with a condition, `when="score >= 0.7"`, is asked after those before it, and only about drafts for which it
     holds on what they said. With `reuse="run"` a critic is not asked again about what it has judged in the run before,
     and with `reuse="always"` not about what it has judged in any run of the store: its verdict is taken again. `writes`
-    are the values of the run's state that the actor may change (by default those that its decorator names), and
-    `condition=True` says of an actor that runs elsewhere that it is a condition.
+    are the values of the run's state that the actor may change (by default those that its decorator names). Of an actor
+    that runs elsewhere, `condition=True` says that it is a condition, and `about_run=True` that a free step looks at no
+    draft: see docs/state.md.
 
     With `choose=[first, second]` there is no actor: each time that the step is requested, one of these is chosen by how
     the runs ended in which each took part. One with a name, options or a version of its own is given as a step:
@@ -153,7 +159,7 @@ def make_step(
     node = Step(
         *(of, known, named, timeout, retry, given, version, passes is not None or gate is True, arms, queue_wait),
         *(scale, judged, passes, None if success is None else _condition_of(success), tuple(measures), only_issues),
-        *(history, None if when is None else _condition_of(when), reuse, tuple(writes), condition),
+        *(history, None if when is None else _condition_of(when), reuse, tuple(writes), condition, about_run),
     )
     return _make_part(with_declared(node, actors.values()), actors)
 
@@ -240,6 +246,22 @@ def repeat(
     return _make_part(node, join_actors(part.actors for part in parts))
 
 
+def each(
+    name: str, *, over: str | StateValue, body: Iterable[Member], concurrency: int = DEFAULT_CONCURRENCY
+) -> StepSpec:
+    """Returns a body that is carried out once for each item of a list in the run's state, side by side.
+
+    `over` is that list: `state.chapters`, or "state.item.sections" of a mapping. Each item has a run of its own, with
+    this `body` as its plan, that finds it in its state as `item`, and its number (from 1) as `index`; at most
+    `concurrency` (1 to 100) of them run at once. The drafts that they end with are `outputs` for the steps after it, in
+    the order of the list. See `redraft.events.messages.plan.Each`. Raises PlanError.
+    """
+    parts = as_parts(body)
+    named = f"{over!r}" if isinstance(over, StateValue) else over
+    node = Each(name, list_name(named), tuple(part.node for part in parts), concurrency)
+    return _make_part(node, join_actors(part.actors for part in parts))
+
+
 def _approval_of(member: Member, loop: str) -> Approve:
     node = as_part(member).node
     if not isinstance(node, Approve):
@@ -291,7 +313,7 @@ def as_part(member: object) -> StepSpec:
             return member
         case Actor():
             return make_step(member)
-        case Step() | Parallel() | Repeat() | Approve():
+        case Step() | Parallel() | Repeat() | Approve() | Each():
             return _make_part(member, {})
         case _:
             raise _not_a_part(member)
@@ -304,16 +326,6 @@ def join_actors(groups: Iterable[Actors]) -> Actors:
         if joined.setdefault(name, actor) != actor:
             raise ActorError(f"two different actors are named {name!r}; give one of them another name=")
     return MappingProxyType(joined)
-
-
-def check_roles(nodes: Iterable[Node], actors: Actors) -> None:
-    """Raises ActorError when a step names one of these actors in a role that it does not have."""
-    for path, node in steps_in(nodes):
-        actor = actors.get(node.actor)
-        if actor is not None and actor.role != node.role:
-            raise ActorError(
-                f"{path}: the plan wants {node.actor} as a {node.role}, but it is a {actor.role}; give another actor"
-            )
 
 
 def _make_choice(choose: Iterable[Member | str], role: Role | None) -> tuple[tuple[Arm, ...], Role, Actors]:

@@ -25,6 +25,9 @@ HISTORY: str = "{history}"
 MODEL_SCALE: Scale = (1, 10)
 """The scale of that critic when its options declare criteria and no scale."""
 
+_OF_DRAFT: frozenset[str] = frozenset({"draft", "critique", "history", "folder"})
+"""The parameters by which a function is given something about drafts."""
+
 
 def criteria_of(
     given: Mapping[str, str | Criterion], weights: Mapping[str, float] | None = None
@@ -46,7 +49,7 @@ def with_declared(step: Step, actors: Iterable[Actor]) -> Step:
     """
     actors = tuple(actors)
     own = {actor.name: actor for actor in actors if actor.role == step.role}
-    step = _with_writes(_with_history(step, own), own)
+    step = _with_subject(_with_writes(_with_history(step, own), own), own)
     if step.role == "refiner" and step.actor == MODEL and step.options.get("only_issues") is True:
         return step if step.only_issues else replace(step, only_issues=True)
     if step.role != "critic":
@@ -74,11 +77,26 @@ def with_declared(step: Step, actors: Iterable[Actor]) -> Step:
 
 def _with_writes(step: Step, known: Mapping[str, Actor]) -> Step:
     """Returns the step with the values of the state that its actors say they may change, unless the plan names them."""
-    doers = [known.get(each.actor) for each in ([as_done_by(step, arm) for arm in step.choose] or [step])]
-    writes = [actor.writes for actor in doers if actor is not None]
-    if step.writes or len(writes) < len(doers) or not all(writes):
+    doers = _actors_of(step, known)
+    if step.writes or not doers or not all(actor.writes for actor in doers):
         return step
-    return replace(step, writes=tuple(dict.fromkeys(name for each in writes for name in each)))
+    return replace(step, writes=tuple(dict.fromkeys(name for actor in doers for name in actor.writes)))
+
+
+def _with_subject(step: Step, known: Mapping[str, Actor]) -> Step:
+    """Returns a free step as one about the run if no function that carries it out is given anything about a draft."""
+    if step.role != "step" or step.about_run:
+        return step
+    doers = _actors_of(step, known)
+    if not doers or any(_OF_DRAFT & {*actor.takes} for actor in doers):
+        return step
+    return replace(step, about_run=True)
+
+
+def _actors_of(step: Step, known: Mapping[str, Actor]) -> list[Actor]:
+    """Returns the actors that may carry out a step; none if one of them runs elsewhere, and is not known here."""
+    names = [arm.actor for arm in step.choose] or [step.actor]
+    return [known[name] for name in names] if known.keys() >= {*names} else []
 
 
 def _with_history(step: Step, known: Mapping[str, Actor]) -> Step:

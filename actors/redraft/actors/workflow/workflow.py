@@ -31,7 +31,7 @@ from redraft.actors.workflow.builders import (
     Until,
     approve,
     as_parts,
-    check_roles,
+    each,
     join_actors,
     parallel,
     repeat,
@@ -40,14 +40,16 @@ from redraft.actors.workflow.counting import shipped_critics
 from redraft.actors.workflow.declaring import with_declared
 from redraft.actors.workflow.free_steps import step
 from redraft.actors.workflow.state_types import state_spec
-from redraft.events.errors import PlanError
-from redraft.events.messages.conditions import Points
+from redraft.events.errors import ActorError, PlanError
+from redraft.events.messages.conditions import Points, StateValue
 from redraft.events.messages.plan import (
+    DEFAULT_CONCURRENCY,
     DEFAULT_ROLLBACK_MARGIN,
     Budget,
     Ending,
     Keep,
     LessonsSpec,
+    Node,
     OnFailure,
     OnOscillation,
     OnStepFailure,
@@ -56,7 +58,7 @@ from redraft.events.messages.plan import (
 )
 from redraft.events.messages.run_state import Value
 
-__all__ = ["Member", "StepSpec", "Workflow", "approve", "parallel", "repeat", "step"]
+__all__ = ["Member", "StepSpec", "Workflow", "approve", "each", "parallel", "repeat", "step"]
 
 
 class Workflow:
@@ -95,7 +97,7 @@ class Workflow:
 
     @classmethod
     def _made(cls, plan: Plan, actors: Actors) -> Workflow:
-        check_roles(plan.steps, actors)
+        _check_roles(plan.steps, actors)
         made = cls(plan.name)
         plan = declare(plan, actors.values())
         made._plan, made._actors = plan, actors
@@ -180,6 +182,12 @@ class Workflow:
         )
         return self.then(loop)
 
+    def for_each(
+        self, over: str | StateValue, *, name: str, body: Iterable[Member], concurrency: int = DEFAULT_CONCURRENCY
+    ) -> Workflow:
+        """Returns the workflow with an `each` at its end; see there. Raises PlanError, ActorError."""
+        return self.then(each(name, over=over, body=body, concurrency=concurrency))
+
     def finally_(self, *members: Member) -> Workflow:
         """Does the same as `then`; reads better for publishers."""
         return self.then(*members)
@@ -256,3 +264,13 @@ def pin_versions(plan: Plan, actors: Iterable[Actor]) -> Plan:
 def unpin_versions(plan: Plan) -> Plan:
     """Returns the plan without the versions of actors, which are those of an earlier run."""
     return replace(plan, steps=map_steps(plan.steps, with_arms(lambda step: replace(step, version=""))))
+
+
+def _check_roles(nodes: Iterable[Node], actors: Actors) -> None:
+    """Raises ActorError when a step names one of these actors in a role that it does not have."""
+    for path, node in steps_in(nodes):
+        actor = actors.get(node.actor)
+        if actor is not None and actor.role != node.role:
+            raise ActorError(
+                f"{path}: the plan wants {node.actor} as a {node.role}, but it is a {actor.role}; give another actor"
+            )

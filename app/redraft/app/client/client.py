@@ -47,12 +47,13 @@ from redraft.events.messages.commands import (
     StrikeLesson,
 )
 from redraft.events.messages.conditions import Condition
-from redraft.events.messages.content import Brief, DraftRef, Files, check_tags, checked
+from redraft.events.messages.content import Brief, DraftRef, Files, check_brief, checked
 from redraft.events.messages.domain_events import RunEnded
 from redraft.events.messages.envelope import Origin, Recorded
 from redraft.events.messages.filters import EventFilter, event_filter
 from redraft.events.messages.plan import Plan, Retry
 from redraft.events.messages.run_state import Values
+from redraft.events.messages.tags import check_tags
 from redraft.events.store.event_store import EventStore
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class Client:
         chosen = check_tags(tags)
         plan = self._planned(workflow)
         asked = with_state(as_brief(brief), state or {})
-        checked(asked.text, f"brief {asked.source}".rstrip(), self._limit)
+        check_brief(asked, f"brief {asked.source}".rstrip(), self._limit)
         check_values(plan, asked.state)
         run = self._run_of(key)
         await self._start(StartRun(run, plan, asked, key, chosen, files=files), by)
@@ -168,7 +169,7 @@ class Client:
         past = await self.history(run)
         start = fork_of(past, at, self._run_of(key), key, Change(plan, brief, tags, state or {}))
         start = msgspec.structs.replace(start, files=files, by=(author or by) if start.state else "")
-        checked(start.brief.text, "brief", self._limit)
+        check_brief(start.brief, "brief", self._limit)
         await self._start(start, by)
         return start.run
 

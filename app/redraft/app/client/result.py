@@ -17,7 +17,7 @@ from redraft.actors.workflow.workflow import Workflow, pin_versions, unpin_versi
 from redraft.app.subscribing.subscriber import is_end, refuse_set_aside, unread
 from redraft.events.errors import InputError, PlanError
 from redraft.events.messages.commands import StartRun
-from redraft.events.messages.content import Brief, Critique, DraftRef, Edit, check_tags
+from redraft.events.messages.content import Brief, Critique, DraftRef, Edit
 from redraft.events.messages.domain_events import (
     DomainEvent,
     DraftCritiqued,
@@ -38,6 +38,7 @@ from redraft.events.messages.envelope import Entry, Recorded, Unreadable
 from redraft.events.messages.plan import Plan
 from redraft.events.messages.run_state import Values, size_fault
 from redraft.events.messages.scales import Scale
+from redraft.events.messages.tags import check_tags
 from redraft.events.messages.usage import Usage
 from redraft.projections.run_views.state import state_at as values_at
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 import msgspec
 
@@ -11,7 +11,7 @@ from redraft.app.contract.schemas import Schema
 from redraft.events.bus.port import DELIVERY_LIMIT, INBOX, partition_queue, work_queue
 from redraft.events.messages.commands import MESSAGE_NAMES, OUTCOMES, ROLES, WORK_NAMES, ConfirmStep, Failed, Work
 from redraft.events.messages.event_names import EVENT_NAMES
-from redraft.events.messages.plan import Role
+from redraft.events.messages.plan import ACTOR_ROLES
 from redraft.events.rabbit.topology import (
     DEAD_LETTER_ARGUMENTS,
     STREAM_ARGUMENTS,
@@ -58,7 +58,7 @@ _EVENTS: Final = tuple(EVENT_NAMES.values())
 _KEPT: Final = (*_EVENTS, EVENT_BATCH_MESSAGE)
 
 _ACTOR: Final[Mapping[str, Schema]] = {
-    "role": {"enum": list(get_args(Role)), "description": "The role of the actor."},
+    "role": {"enum": list(ACTOR_ROLES), "description": "The role of the actor."},
     "actor": {
         "description": "The name of the actor; in names of queues and routing keys each byte that is no ASCII letter, "
         "digit, `_`, `.` or `-` is `+` and its two hex digits: the critic `prüfer` has the key `critic.pr+C3+BCfer`."

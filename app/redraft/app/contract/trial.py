@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final, assert_never, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, assert_never, cast
 
 import jsonschema
 import msgspec
@@ -43,7 +43,7 @@ from redraft.events.messages.commands import (
 )
 from redraft.events.messages.content import Brief, Critique, History, Issue, Revision, checked, new_draft
 from redraft.events.messages.envelope import Origin
-from redraft.events.messages.plan import Role
+from redraft.events.messages.plan import ACTOR_ROLES, Role
 from redraft.events.messages.run_state import size_fault, values_fault
 
 if TYPE_CHECKING:
@@ -73,10 +73,10 @@ class Tried(msgspec.Struct, frozen=True):
 def read_actor(text: str) -> tuple[Role, str]:
     """Reads `critic.judge`. Raises InputError."""
     role, _, actor = text.partition(".")
-    if role not in get_args(Role) or not actor:
-        roles = ", ".join(get_args(Role))
+    if role not in ACTOR_ROLES or not actor:
+        roles = ", ".join(ACTOR_ROLES)
         raise InputError(f"--check {text}: give the role and the name of an actor, as critic.judge; roles are {roles}")
-    return cast("Role", role), actor
+    return role, actor
 
 
 async def try_worker(settings: Settings, role: Role, actor: str, timeout: float) -> Sequence[Tried]:
@@ -205,6 +205,8 @@ class _Trial:
                 return Publish(request, draft)
             case "step":
                 return RunStep(request, draft, _CRITIQUE, History())
+            case "run":
+                raise AssertionError("a run of an item is no actor")
             case _:
                 assert_never(self._role)
 

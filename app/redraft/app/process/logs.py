@@ -184,7 +184,7 @@ SHORTEST: Final = 8
 
 _NAMED: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|OTLP_(?:\w+_)?HEADERS", re.IGNORECASE)
 _PLAIN: Final = re.compile(r"PUBLIC|_(?:FILE|PATH|DIR|ID)$", re.IGNORECASE)
-_IN_URL: Final = re.compile(r"(://)[^\s/@]+@")
+_IN_URL: Final = re.compile(r"(://)[^\s/]+@")
 
 
 def _secrets() -> dict[str, str]:

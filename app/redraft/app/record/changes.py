@@ -15,6 +15,7 @@ from redraft.app.record.past import two_drafts
 from redraft.events.errors import InputError
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.folders import FOLDER
 from redraft.projections.run_views.answers import Answers, named_between, with_answers
 from redraft.projections.run_views.diff import Line, Skipped, diff, fold_unchanged
 from redraft.projections.run_views.scores_between import ScoreChange, scores_between
@@ -44,7 +45,8 @@ def compare_drafts(events: Sequence[Recorded], before: int, after: int) -> Chang
     """Returns what changed from one draft to another. Raises InputError where a draft is not there, or was erased."""
     was, now = two_drafts(events, before, after)
     scores = tuple(scores_between(events, before, after)) if before != after else ()
-    lines = with_answers(fold_unchanged(diff(was.text, now.text)), was.text, named_between(events, before, after))
+    folded = fold_unchanged(diff(was.text, now.text), files=FOLDER in (was.media_type, now.media_type))
+    lines = with_answers(folded, was.text, named_between(events, before, after))
     return Changes(was.ref, now.ref, scores, tuple(lines), differ_in_line_ends(was.text, now.text))
 
 

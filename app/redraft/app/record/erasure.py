@@ -15,6 +15,7 @@ from redraft.events.backends import rewrite_tables
 from redraft.events.errors import InputError, KeyNotOverwritten, StoreError
 from redraft.events.messages.domain_events import RunEnded, RunErased, RunQuarantined
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.item_ids import MARK, is_within, lineage, run_around
 from redraft.events.messages.redaction import ERASED
 from redraft.events.store.append import SEALED
 from redraft.projections.backends import SHIPPED
@@ -29,28 +30,70 @@ MAX_FORKS: Final = 20
 
 
 class Erased(msgspec.Struct, frozen=True):
-    """A run whose texts can no longer be read, who had it erased, when (UTC), and what is left to do, a line each."""
+    """A run whose texts can no longer be read, who had it erased, when (UTC), and what is left to do, a line each.
+
+    `items` are the runs of its items, which were erased before it.
+    """
 
     run: str
     by: str
     reason: str
     time: datetime
     leftover: tuple[str, ...] = ()
+    items: tuple[str, ...] = ()
 
 
 async def erase_run(runtime: LocalRuntime, settings: Settings, text: str, *, by: str, reason: str) -> Erased:
     """Destroys the key of the run that `text` identifies, and records that; steps that are done already are skipped.
 
-    The key goes first: if this process dies in between, the texts are gone, and the next call records it. Raises
-    NoSuchRun, and InputError for a run that has not ended, or that was not encrypted.
+    The runs of its items are erased before it, the innermost first. The key goes first: if this process dies in
+    between, the texts are gone, and the next call records it. Raises NoSuchRun, and InputError for a run that has not
+    ended, that was not encrypted, or that is the run of an item whose draft the run around it still holds.
     """
     run = (await find_run(runtime.views, text)).run
     await _check_erasable(runtime, run)
-    kept = await _destroy_key(runtime, run)
+    await _check_around(runtime, run)
+    items, kept = await _items_of(runtime, run)
+    for each in items:
+        kept += await _destroy_key(runtime, each)
+        await _record(runtime, each, by, reason)
+    kept += await _destroy_key(runtime, run)
     time, recorded = await _record(runtime, run, by, reason)
+    forks = [line for each in (*items, run) for line in await _list_forks(runtime, each)]
     behind = await _catch_up(runtime)
     left = await asyncio.to_thread(_compact, settings, await _find_own_tables(runtime))
-    return Erased(run, recorded.by, recorded.reason, time, (*kept, *await _list_forks(runtime, run), *behind, *left))
+    return Erased(run, recorded.by, recorded.reason, time, (*kept, *forks, *behind, *left), tuple(items))
+
+
+async def _items_of(runtime: LocalRuntime, run: str) -> tuple[list[str], list[str]]:
+    """Returns the runs of a run's items at any depth, the innermost first, and a line for each that is in the clear.
+
+    Raises InputError while one of them goes on.
+    """
+    sql = "SELECT run FROM runs WHERE substr(run, 1, length(:begin)) = :begin ORDER BY began"
+    listed = [str(name) for (name,) in await runtime.views.query(sql, {"begin": f"{run}{MARK}"})]
+    within = [name for name in listed if is_within(name, (run,))]
+    for name in within:
+        await _check_ended(runtime, name)
+    clear = [name for name in within if not await _is_encrypted(runtime, name)]
+    why = "was recorded in the clear, and what is recorded is never changed: it holds its texts still"
+    left = [f"the run of its item {name} {why}" for name in clear]
+    innermost_first = sorted(within, key=lambda name: -len(list(lineage(name))))
+    return [name for name in innermost_first if name not in clear], left
+
+
+async def _check_around(runtime: LocalRuntime, run: str) -> None:
+    """Raises InputError for the run of an item while the run around it, which took its draft, can be read."""
+    holding: list[str] = []
+    for around in [*lineage(run)][1:]:
+        events = await runtime.store.entries(around)
+        if events and not any(isinstance(each, Recorded) and isinstance(each.data, RunErased) for each in events):
+            holding.append(around)
+    if holding and holding[0] == run_around(run):
+        raise InputError(
+            f"run {run} is that of an item of run {holding[0]}, which holds its draft; erase them together: "
+            f"redraft erase {holding[-1]}"
+        )
 
 
 async def _destroy_key(runtime: LocalRuntime, run: str) -> list[str]:
@@ -88,15 +131,24 @@ async def _catch_up(runtime: LocalRuntime) -> list[str]:
 
 async def _check_erasable(runtime: LocalRuntime, run: str) -> None:
     """Raises InputError, with the alternative, for a run that cannot be erased."""
-    entries = await runtime.store.entries(run)
-    if not any(isinstance(each, Recorded) and isinstance(each.data, RunEnded | RunQuarantined) for each in entries):
-        raise InputError(f"run {run} goes on, and would record more texts; cancel it first, or wait until it has ended")
-    if not any(SEALED in state for _, _, state, _ in await runtime.store.raw(run)):
+    await _check_ended(runtime, run)
+    if not await _is_encrypted(runtime, run):
         raise InputError(
             f"run {run} was recorded in the clear, and what is recorded is never changed: it cannot be erased. "
             f"To be rid of it, move all else to a new store: redraft export --without {run} -o FILE, redraft import "
             "FILE --store …, and delete the old one; set REDRAFT_ENCRYPT_NEW_RUNS=1 for the runs to come"
         )
+
+
+async def _check_ended(runtime: LocalRuntime, run: str) -> None:
+    """Raises InputError for a run that would record more texts."""
+    entries = await runtime.store.entries(run)
+    if not any(isinstance(each, Recorded) and isinstance(each.data, RunEnded | RunQuarantined) for each in entries):
+        raise InputError(f"run {run} goes on, and would record more texts; cancel it first, or wait until it has ended")
+
+
+async def _is_encrypted(runtime: LocalRuntime, run: str) -> bool:
+    return any(SEALED in state for _, _, state, _ in await runtime.store.raw(run))
 
 
 async def _record(runtime: LocalRuntime, run: str, by: str, reason: str) -> tuple[datetime, RunErased]:

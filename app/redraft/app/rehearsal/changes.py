@@ -16,7 +16,8 @@ from redraft.app.rehearsal.measured import conditions_in
 from redraft.events.errors import InputError
 from redraft.events.messages.conditions import State
 from redraft.events.messages.content import Brief
-from redraft.events.messages.plan import Plan, Step
+from redraft.events.messages.item_ids import INDEX, ITEM
+from redraft.events.messages.plan import Plan, Step, eaches_of
 from redraft.events.messages.run_state import Values
 
 Changes: TypeAlias = Mapping[str, tuple[Values, ...]]
@@ -76,6 +77,7 @@ def check_changes(plan: Plan, brief: Brief, guesses: Changes) -> None:
             if fault:
                 raise InputError(f"--state {name}=…: {fault}")
     known = {*first_values(plan, brief), *(each for guess in guesses.values() for values in guess for each in values)}
+    known |= {ITEM, INDEX} if any(True for _ in eaches_of(plan.steps)) else set()
     for term in (term for condition in conditions_in(plan) for term in terms(condition)):
         if isinstance(term, State) and term.of not in known:
             raise InputError(f"a condition reads state.{term.of}, and nobody sets it here; {_remedy(term.of, steps)}")

@@ -20,26 +20,40 @@ from msgspec.structs import replace
 
 from redraft.actors.deciding.budget import reserve_in_options
 from redraft.actors.deciding.decider import handle
+from redraft.actors.deciding.item_result import result_of
 from redraft.actors.deciding.state import RunState
 from redraft.actors.plans.arms import requested_step
+from redraft.actors.plans.items import item_brief, items_in
 from redraft.actors.plans.paths import step_key, steps_in
 from redraft.actors.runtime.coordinating.decisions import thompson
+from redraft.actors.runtime.relaying.item_runs import plan_with_budget
 from redraft.actors.workflow.actor import ActorKey
 from redraft.app.models.configuration import Models, asks_model
 from redraft.app.models.estimates import expected_usage
 from redraft.app.rehearsal.guesses import GuessedAnswers, Guesses, about
 from redraft.app.workflows.actor_registry import SHIPPED
-from redraft.events.messages.commands import ApproveDraft, ExpireStep, Failed, Message, RejectDraft, RetryStep, StartRun
+from redraft.events.messages.commands import (
+    ApproveDraft,
+    ExpireStep,
+    Failed,
+    Generated,
+    Message,
+    RejectDraft,
+    RetryStep,
+    StartRun,
+)
 from redraft.events.messages.content import Brief
 from redraft.events.messages.domain_events import (
     ApprovalRequested,
     DomainEvent,
+    ItemOf,
     Outcome,
     RunEnded,
     StepFailed,
     StepRequested,
 )
-from redraft.events.messages.plan import Plan, Step
+from redraft.events.messages.item_ids import number_of_item
+from redraft.events.messages.plan import Plan, Step, eaches_of
 from redraft.events.messages.scales import Scale
 from redraft.events.messages.usage import Usage
 
@@ -92,6 +106,14 @@ class Rehearsal:
             self._known[key] = step, self._estimate_usage(step)
         return self._known[key]
 
+    def of_item(self, state: RunState, request: StepRequested) -> Rehearsal:
+        """Returns the rehearsal of the run of an item that a run in this state asks for."""
+        each, number = dict(eaches_of(state.plan.steps))[step_key(request.path)], number_of_item(request.path)
+        items, _ = items_in(state.values, each.over)
+        brief = item_brief(self.brief, state.values, items[number - 1], number)
+        plan = plan_with_budget(state.plan, each, request.reserved)
+        return Rehearsal(plan, brief, self.guesses, self._models, self._own)
+
     def free(self) -> list[str]:
         """Returns the user's own actors, without publishers, that count as free, because their usage is unknown."""
         steps = (step for _, step in steps_in(self.plan.steps) if step.role != "publisher")
@@ -127,6 +149,7 @@ class _Run:
         self._due: list[tuple[datetime, int, Message]] = []
         self._steps = 0
         self._ended: RunEnded | None = None
+        self.events: list[DomainEvent] = []
 
     def run(self) -> Rehearsed:
         """Runs until the run has ended, as every run does, because nothing is awaited without a deadline."""
@@ -144,11 +167,14 @@ class _Run:
     def _take(self, message: Message) -> None:
         decision = handle(self._state, message, self._now, choose=self._choose)
         self._state = decision.state
+        self.events += decision.events
         for event in decision.events:
             self._follow(event)
 
     def _follow(self, event: DomainEvent) -> None:
         match event:
+            case StepRequested(role="run"):
+                self._ask_item(event)
             case StepRequested(reused=None):
                 self._ask(event)
             case StepFailed(path=path, attempt=attempt, retry_at=datetime() as again):
@@ -179,6 +205,16 @@ class _Run:
             self._later(came, self._answers.answer(request, step, used))
         if request.due < came:
             self._later(request.due, ExpireStep(*place))
+
+    def _ask_item(self, request: StepRequested) -> None:
+        """Rehearses the run of an item, and schedules its answer for when it ends."""
+        inner = _Run(self._rehearsal.of_item(self._state, request), self._random)
+        rehearsed = inner.run()
+        self._steps += rehearsed.steps
+        answer = result_of(inner.events, ItemOf(_RUN, request.path), _RUN)
+        if isinstance(answer, Generated) and rehearsed.quality is not None:
+            self._answers.keep(answer.text, rehearsed.quality)
+        self._later(self._now + timedelta(seconds=rehearsed.seconds), answer)
 
     def _ask_people(self, request: ApprovalRequested) -> None:
         """Schedules the decisions of as many people as are needed, and the deadline."""

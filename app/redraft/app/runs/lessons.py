@@ -13,6 +13,7 @@ from redraft.events.messages.commands import StrikeLesson
 from redraft.events.messages.envelope import Recorded
 from redraft.projections.read_models.issues import ISSUES
 from redraft.projections.read_models.lessons import KnownLesson, known_lessons
+from redraft.projections.read_models.runs_query import find_run
 
 _EVERY: Final = 2**31
 
@@ -52,5 +53,7 @@ async def strike_on(
     """The same on a runtime that is open; `sender` has coordinators take the message, `actor` is as in `steer_on`."""
     if (lesson.struck_by is not None) != withdrawn:
         return None
+    if (await find_run(runtime.views, lesson.run)).status == "quarantined":
+        raise InputError(f"run {lesson.run}, in which this lesson was struck out, was set aside: it takes no word back")
     message = StrikeLesson(lesson.run, lesson.id, by, reason, withdrawn)
     return await record_message(settings, runtime, message, sender, actor)

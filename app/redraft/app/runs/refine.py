@@ -21,9 +21,10 @@ from redraft.app.workflows.actor_registry import build_actor_registry
 from redraft.app.workflows.publish_targets import ActorEnvironment
 from redraft.app.workflows.sources import prepare
 from redraft.events.errors import ContentError, InputError
-from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief, Files, check_tags, checked
+from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief, Files, checked
 from redraft.events.messages.plan import Plan
 from redraft.events.messages.run_state import Values
+from redraft.events.messages.tags import check_tags
 
 
 async def refine(

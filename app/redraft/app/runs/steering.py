@@ -18,6 +18,7 @@ from redraft.actors.deciding.evolve import fold
 from redraft.actors.deciding.policy import with_limits
 from redraft.actors.deciding.state import RunState
 from redraft.actors.deciding.steering import not_asked, why_void
+from redraft.actors.runtime.relaying.item_words import pass_on
 from redraft.app.client.client import Client
 from redraft.app.process.ids import new_message_id
 from redraft.app.record.past import drafts_of
@@ -186,6 +187,7 @@ async def record_message(
     message = replace(message, key=message.key or message_id)
     async with open_handler(settings, runtime) as handler:
         settled = await handler.carry_out(message, Origin(message_id, actor or message.by, "", message.run))
+        await pass_on(handler, settled.recorded)
     if settled.refused:
         raise InputError(settled.refused)
     return settled.recorded[0] if settled.recorded else None

@@ -139,6 +139,7 @@ class Leases:
         self._peers = peers
         self._rolls: dict[ActorKey, _Roll] = {}
         self._admission = Admission(limit, bus.largest)
+        self._requests = Admission(limit, bus.largest_request)
         self._new_id = new_id
         self._log = log
         self._held: dict[str, Lease] = {}
@@ -277,7 +278,7 @@ class Leases:
         while True:
             for delivery in await requests.take(1):
                 try:
-                    work = _require_for(actor, self._admission.work(delivery.bus_message))
+                    work = _require_for(actor, self._requests.work(delivery.bus_message))
                 except (CodecError, InputError) as error:
                     await requests.reject(delivery, requeue=False, reason=str(error))
                 else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast, get_args
+from typing import Final
 
 from redraft.actors.values import ignore
 from redraft.actors.workflow.actor import Actor, ActorKey
@@ -14,7 +14,7 @@ from redraft.app.workflows.publish_targets import ActorEnvironment
 from redraft.app.workflows.sources import Source, own_actors, read_source
 from redraft.app.workflows.user_file import workflows_in
 from redraft.events.errors import ActorError, InputError
-from redraft.events.messages.plan import Role
+from redraft.events.messages.plan import ACTOR_ROLES
 
 DEFAULT: Final = ("prose",)
 """The workflow that is offered where none is named: it needs no model and no function of the user's."""
@@ -66,9 +66,9 @@ def _with_others(source: Source, others: Iterable[Actor]) -> Source:
 def _elsewhere(text: str) -> Actor:
     """Returns what stands for an actor that works elsewhere. Raises InputError for a text that names none."""
     role, _, name = text.partition(".")
-    if role not in get_args(Role) or not name:
+    if role not in ACTOR_ROLES or not name:
         raise InputError(f"--elsewhere {text}: name the role and the actor, such as critic.judge")
-    return Actor(name, cast("Role", role), ignore, (), is_async=False)
+    return Actor(name, role, ignore, (), is_async=False)
 
 
 def _read(name: str, own: Sequence[Actor]) -> tuple[list[Source], Sequence[Actor]]:

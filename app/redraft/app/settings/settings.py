@@ -242,7 +242,7 @@ def in_our_words(fault: str) -> str:
     return fault.replace("Input should be a valid ", "Input should be a ").replace("Input should be", "it has to be")
 
 
-def require_known(settings: Mapping[str, object], file: Path) -> None:
+def _require_known(settings: Mapping[str, object], file: Path) -> None:
     """Raises InputError for what a file sets and is no setting."""
     for name in settings:
         if name not in Settings.model_fields:
@@ -263,10 +263,14 @@ def own_file() -> Path:
 
 
 def read_file(path: Path) -> tuple[dict[str, Any], bytes] | None:
-    """The settings in a file, and its bytes; None when there is none. Raises InputError when it cannot be read."""
+    """The settings in a file, and its bytes; None when there is none.
+
+    Raises InputError when it cannot be read, and for a name that is no setting exactly as it is written: elsewhere
+    names count whatever their capitals, and what the file may set is looked up by name.
+    """
     try:
         content = read_plain(path, LARGEST)
-        return tomllib.loads(content.decode()), content
+        found = tomllib.loads(content.decode())
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -275,6 +279,8 @@ def read_file(path: Path) -> tuple[dict[str, Any], bytes] | None:
         raise InputError(f"{path} cannot be read: it nests too deep; correct it") from None
     except ValueError as error:
         raise InputError(f"{path} cannot be read: {error}; correct it") from None
+    _require_known(found, path)
+    return found, content
 
 
 def _of_folder(before: Mapping[str, object]) -> dict[str, Any]:

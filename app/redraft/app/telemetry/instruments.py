@@ -39,7 +39,9 @@ INSTRUMENTS: Final = (
     Instrument(
         "redraft.run.iterations", "histogram", "{iteration}", _RUN, "Iterations of a run's outermost loops.", _COUNTS
     ),
-    Instrument("redraft.run.cost", "histogram", "", (*_RUN, "currency"), "Money that a run used.", _MONEY),
+    Instrument(
+        "redraft.run.cost", "histogram", "", (*_RUN, "currency"), "Money that a run used, with its items.", _MONEY
+    ),
     Instrument(
         "redraft.accepted_draft.cost",
         "gauge",

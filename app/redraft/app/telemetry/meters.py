@@ -80,6 +80,8 @@ class Meters:
         if span.kind == "step":
             which = {"workflow": workflow, "role": role, "actor": actor, "outcome": span.outcome}
             self._record["redraft.step.duration"](_seconds(span), which)
+        if role == "run":  # what the run of an item used is counted in its own steps
+            return
         usage = span.usage
         work = {"workflow": workflow, "role": role, "actor": actor, "model": usage.model}
         for kind, tokens in _tokens(usage):

@@ -117,6 +117,7 @@ class SimBus:
     """The bus of one process, which also publishes events and carries notes between workers of one queue."""
 
     largest = 2**24
+    largest_request = 2**24
 
     def __init__(self, broker: SimBroker, process: Process) -> None:
         self._broker = broker

@@ -19,6 +19,7 @@ from redraft.events.messages.domain_events import (
     DraftEdited,
     DraftPublished,
     DraftRejected,
+    ItemOf,
     LoopEnded,
     PanelClosed,
     Parent,
@@ -26,6 +27,7 @@ from redraft.events.messages.domain_events import (
     RunEnded,
     RunPaused,
     RunQuarantined,
+    RunResumed,
     RunStarted,
     StateChanged,
     StepFailed,
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
 
 PUNCTUAL: Final = timedelta(minutes=30)
 """How late a timer may be, considering all that may stall or get lost meanwhile."""
+
+TOLD: Final = timedelta(minutes=6)
+"""How late a run of an item may be told what was said to the run around it: a coordinator may stand still meanwhile."""
 
 NO_TIME: Final = timedelta()
 
@@ -63,6 +68,7 @@ def faults_of(events: Sequence[Recorded], world: World, script: Cast, faults: Fa
         *_check_deadlines(events, world),
         *_check_published(events, script),
         *_check_state(events, world, script),
+        *_check_items(events, world),
         *check_lessons(events, script.lessons if isinstance(script, Script) else {}),
     ]
 
@@ -206,6 +212,8 @@ def _check_deadlines(events: Sequence[Recorded], world: World) -> Iterator[str]:
         match event.data:
             case RunStarted(plan=plan):
                 longest[event.run] = timedelta(seconds=max(step.timeout for _, step in steps_in(plan.steps)))
+            case StepRequested(role="run"):
+                pass  # the run of an item has no deadline
             case StepRequested(path=path, due=due, beside=candidates) if not event.repeats:
                 late = max(due, event.time + GRACE) + longest[event.run] + PUNCTUAL
                 waiting[event.run] = {each: at for each, at in asked.items() if _stays_open(each, path, candidates)}
@@ -249,6 +257,36 @@ def _check_repeated(events: Sequence[Recorded], script: Cast, faults: Faults) ->
             yield f"unasked: {place} was worked on, and nobody asked for it"
         if times > 1 and not faults.planted:
             yield f"again: {place} was worked on {times} times, and nothing had gone wrong"
+
+
+def _check_items(events: Sequence[Recorded], world: World) -> Iterator[str]:
+    """Yields runs of items that were not told in time that the run around them has ended, or goes on.
+
+    The time for which an older release relayed does not count, nor do runs that one has declined.
+    """
+    around: dict[str, str] = {}
+    over: dict[str, datetime] = {}
+    on: dict[str, datetime] = {}
+    held = _HeldUp(world)
+    for event in events:
+        longer, outer = held.note(event), around.get(event.run, "")
+        late = event.time - longer - TOLD
+        is_known = world.declined.isdisjoint({event.run, outer})
+        match event.data:
+            case RunStarted(of=ItemOf(run=run)):
+                around[event.run] = run
+            case RunEnded() | RunQuarantined():
+                over[event.run] = event.time
+            case RunPaused():
+                on.pop(event.run, None)
+            case RunResumed(key=key):
+                if outer in on and not key.startswith(f"{outer}.") and late > on[outer] and is_known:
+                    yield f"held: run {event.run} was paused until event {event.version}, and run {outer} goes on"
+                on[event.run] = event.time
+            case StepRequested() if outer in over and late > over[outer] and is_known:
+                yield f"orphan: event {event.version} of run {event.run} asks for work, and run {outer} has ended"
+            case _:
+                pass
 
 
 def _check_state(events: Sequence[Recorded], world: World, script: Cast) -> Iterator[str]:

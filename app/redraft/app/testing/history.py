@@ -18,6 +18,7 @@ from redraft.app.testing.broker import PARTITIONS, SimBroker
 from redraft.app.testing.check import faults_of
 from redraft.app.testing.endings import ending_plan
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
+from redraft.app.testing.items import end_runs_amid_items, itemized_plan
 from redraft.app.testing.lateness import late_plan
 from redraft.app.testing.learning import PAUSE, learning_plans, strike_lessons
 from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
@@ -25,9 +26,10 @@ from redraft.app.testing.nodes import World, coordinate, decide, read, rebuild, 
 from redraft.app.testing.places import held_plan
 from redraft.app.testing.reusing import reusing_plans
 from redraft.app.testing.seeding import seed_random
+from redraft.app.testing.several import brief_of_files, with_files
 from redraft.app.testing.stateful import stateful_brief, stateful_plan
 from redraft.app.testing.storage import SILENT, SimDatabase
-from redraft.app.testing.workload import Cast, Script, random_for, random_plan
+from redraft.app.testing.workload import Cast, Script, lowest_plan, random_for, random_plan
 from redraft.events.bus.port import partition_queue
 from redraft.events.messages.content import Brief
 from redraft.events.messages.envelope import Recorded
@@ -133,8 +135,6 @@ class _Deployment:
         self._parts: dict[Process, Any] = {}
         self._cast = setting.cast(Random(f"{seed} script"), self._faults, lambda each: here.strike(each))
         places = random_for(seed, "places 72", 0.15)
-        if places is not None and isinstance(self._cast, Script):
-            self._cast.places = places
         self._wrong: list[str] = []
         self._is_looked_at = False
         self._upgraded: set[str] = set()
@@ -147,23 +147,29 @@ class _Deployment:
         again = None if setting.plans else random_for(seed, "reuse", 0.15)
         if again is not None:
             self._plans = reusing_plans(again, self._plans)
-        if again is not None and isinstance(self._cast, Script):
-            self._cast.again = again
         self._learning = None if setting.plans else random_for(seed, "lessons", 0.15)
         if self._learning is not None:
             self._plans = learning_plans(self._learning, self._plans)
             self._world.learns = True
-        if self._learning is not None and isinstance(self._cast, Script):
-            self._cast.learning = self._learning
         self._briefs = setting.briefs or tuple(
             f"brief k{number if again is None else 0}" for number in range(len(self._plans))
         )
         values = None if setting.plans else random_for(seed, "state 161495", 0.25)
         if values is not None and isinstance(self._cast, Script):
             self._give_state(values, self._cast)
+        files = None if setting.plans else random_for(seed, "files 415", 0.12)
+        if files is not None:
+            self._briefs = tuple(brief_of_files(files, each) for each in self._briefs)
+        if isinstance(self._cast, Script):
+            self._cast.places, self._cast.again, self._cast.files = places, again, files
+            self._cast.learning = self._learning
         endings = None if setting.plans else random_for(seed, "endings", 0.25)
         if endings is not None:
             self._plans = tuple(ending_plan(endings, each) for each in self._plans)
+        items = None if setting.plans else random_for(seed, "items 1657", 0.15)
+        if items is not None:
+            self._plans = tuple(itemized_plan(items, each) for each in self._plans)
+        self._impatient = None if items is None else random_for(seed, "items ended 64", 0.3)
         self._world.recalls = any(step.reuse == "always" for plan in self._plans for _, step in steps_in(plan.steps))
         self._coordinators = self._random.choice((1, 2, 2, 3, 4))
         self._world.servers = Random(f"{seed} servers").choice((0, 0, 0, 0, 0, 0, 1, 2))
@@ -177,8 +183,10 @@ class _Deployment:
 
     def _draw_plans(self, seed: int, count: int) -> Iterator[Plan]:
         measures = random_for(seed, "measures 676", 0.2)
+        lowest = random_for(seed, "lowest 121", 0.2)
         for _ in range(count):
-            yield random_plan(self._random, random_for(seed, "criteria 23560", 0.3), measures)
+            plan = random_plan(self._random, random_for(seed, "criteria 23560", 0.3), measures)
+            yield plan if lowest is None else lowest_plan(plan)
 
     def run(self) -> History:
         """Runs until every run has ended, and for a while after."""
@@ -186,7 +194,7 @@ class _Deployment:
             self._loop.run_until_complete(self._live())
         except Stuck as stuck:
             self._wrong.append(f"stuck: {stuck}")
-        events = [read(row) for row in self._world.database.rows.select_notifications(1, 10**9)]
+        events = with_files(map(read, self._world.database.rows.select_notifications(1, 10**9)), self._wrong)
         self._world.note_ends()
         self._wrong += faults_of(events, self._world, self._cast, self._faults)
         planted, notes, wrong = tuple(self._faults.planted), tuple(self._faults.notes), tuple(self._wrong)
@@ -207,6 +215,8 @@ class _Deployment:
             self._start(f"client {number + 1}", lambda p, a=given: submit(self._world, p, *a))
         if (learning := self._learning) is not None:
             self._start("teacher", lambda p: strike_lessons(self._world, p, learning))
+        if (impatient := self._impatient) is not None:
+            self._start("impatient people", lambda p: end_runs_amid_items(self._world, p, impatient))
         self._start("people", lambda p: decide(self._world, p, unasked=self._unasked))
         if self._faults.happens(self._faults.odds.broker_wiped, WIPED):
             self._loop.call_later(self._faults.between(2, SOON), self._wipe, WIPED)

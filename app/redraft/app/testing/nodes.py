@@ -383,8 +383,9 @@ def _find_question(events: Sequence[Recorded]) -> ApprovalRequested | None:
 
 
 def _is_paused(events: Sequence[Recorded]) -> bool:
+    """Returns whether somebody paused this very run: one of an item goes on with the run around it."""
     last = next((each.data for each in reversed(events) if isinstance(each.data, RunPaused | RunResumed)), None)
-    return isinstance(last, RunPaused)
+    return isinstance(last, RunPaused) and not last.key.startswith(f"{events[0].run.rpartition('~')[0]}.")
 
 
 def _loop_of(events: Sequence[Recorded]) -> str:

@@ -19,6 +19,7 @@ from redraft.app.testing.faults import Faults
 from redraft.app.testing.learning import random_wish
 from redraft.app.testing.places import random_issues, random_revision
 from redraft.app.testing.reusing import text_again
+from redraft.app.testing.several import said_of_files
 from redraft.app.testing.stateful import SURE, beside, free_actors
 from redraft.events.errors import PlanError
 from redraft.events.messages.conditions import AnyOf, Approved, Compare, Condition, Plateau
@@ -143,6 +144,18 @@ def _with_criteria(random: Random, plan: Plan) -> Plan:
     return replace(plan, steps=map_nodes(plan.steps, changed))
 
 
+def lowest_plan(plan: Plan) -> Plan:
+    """Returns the plan with loops that end by the lowest of their criteria, if their critics have criteria."""
+
+    def changed(path: str, node: Node) -> Node:
+        return replace(node, until=parse_condition("min(criteria) >= 0.5")) if isinstance(node, Repeat) else node
+
+    try:
+        return check_ready(replace(plan, steps=map_nodes(plan.steps, changed)))
+    except PlanError:
+        return plan
+
+
 CONDITIONS: Final = (
     "score >= 8",
     "accuracy >= 8 and tone >= 60",
@@ -245,6 +258,8 @@ class Script:
         """Draws issues with a place, and edits; None where drafts are only rewritten."""
         self.again: Random | None = None
         """The generator of refiners' texts where earlier ones recur; None where each text is new."""
+        self.files: Random | None = None
+        """Draws drafts of several files; None where each is one text."""
         self.values: Random | None = None
         """Draws changes of runs' state; None where no plan has any."""
         self.given: defaultdict[tuple[str, str, int], list[Values]] = defaultdict(list)
@@ -336,6 +351,8 @@ class Script:
             if role == "publisher":
                 self.published[place] += 1
             said = answer(context, draft, critique)
+            if self.files is not None and role in ("generator", "refiner"):
+                said = said_of_files(self.files, said)
             return said if self.values is None or role == "step" or name == SURE else beside(self.values, said)
 
         return act

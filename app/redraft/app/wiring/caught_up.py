@@ -24,7 +24,7 @@ class CaughtUp:
         self._wanted = asyncio.Event()
         self._read = asyncio.Event()
         self.late = False
-        """Whether the read model has not caught up within the patience: until it has, nobody waits for it again."""
+        """True once the read model has not caught up within the patience: until it has, nobody waits for it again."""
 
     async def views(self) -> Views | None:
         """Returns the views, up to date unless `late`; None while they could not be read at all."""

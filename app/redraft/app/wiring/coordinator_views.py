@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from redraft.actors.runtime.coordinating.decisions import Tallies
 from redraft.actors.runtime.coordinating.timekeeper import DueStep
 from redraft.actors.workflow.actor import ActorKey
+from redraft.events.messages.plan import Role
 from redraft.projections.backends import ReadModels
 from redraft.projections.engine.views import Views
 from redraft.projections.read_models.choices import CHOICES, tallies
@@ -106,7 +107,7 @@ class StepsAgenda:
 
 def _due_step(line: StepLine) -> DueStep:
     waits = line.status == "waiting"
-    actor = None if line.role == "approver" or line.role == "clock" else (line.role, line.actor)
+    actor = None if line.role in ("approver", "clock", "run") else (cast("Role", line.role), line.actor)
     timer = line.retry_at if waits else line.due
     return DueStep(line.run, line.path, line.attempt, waits, line.cause, timer, actor, line.requested)
 

@@ -11,7 +11,7 @@ import httpx
 import msgspec
 
 from redraft.app.process.lifecycle import together
-from redraft.events.bus.port import INBOX, LARGEST_BODY, BusMessage, Consumer, DeadLetter, Delivery, T
+from redraft.events.bus.port import INBOX, LARGEST_BODY, LARGEST_REQUEST, BusMessage, Consumer, DeadLetter, Delivery, T
 from redraft.events.errors import BusError, CodecError, InputError
 from redraft.events.rabbit.structured_events import read_structured, structured
 
@@ -55,6 +55,7 @@ class HttpBus:
     """
 
     largest = LARGEST_BODY
+    largest_request = LARGEST_REQUEST
 
     def __init__(self, client: httpx.AsyncClient, log: FilteringBoundLogger) -> None:
         self._client = client
@@ -273,10 +274,25 @@ def _detail(found: httpx.Response) -> str:
     return str(told or f"HTTP {found.status_code}")[:500]
 
 
+def _require_address(url: str) -> None:
+    """Raises InputError for what is no address of a server, and for one with a name, a password or parameters in it.
+
+    It may hold a secret, which is not repeated.
+    """
+    remedy = "give the address of `redraft serve`, such as https://redraft.example.com"
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL:
+        raise InputError(f"--url is no address; {remedy}") from None
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise InputError(f"--url is no http:// or https:// address; {remedy}")
+    if parsed.userinfo or parsed.query or parsed.fragment:
+        raise InputError(f"--url has a name, a password or parameters; set REDRAFT_SERVER_TOKEN, and {remedy}")
+
+
 def open_http_bus(url: str, token: str, log: FilteringBoundLogger) -> HttpBus:
     """Returns the bus of a server at this URL; `token` says who works, empty for none. Raises InputError."""
-    if not url.startswith(("http://", "https://")):
-        raise InputError(f"--url {url}: give the address of `redraft serve`, such as https://redraft.example.com")
+    _require_address(url)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
     return HttpBus(httpx.AsyncClient(base_url=url.rstrip("/"), headers=headers, timeout=WAIT + 15, limits=limits), log)

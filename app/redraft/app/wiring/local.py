@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final
 
 from redraft.actors.runtime.coordinating.command_handler import CommandHandler
+from redraft.actors.runtime.relaying.item_words import pass_on
 from redraft.actors.runtime.relaying.queue_publisher import Offer
 from redraft.actors.runtime.relaying.relay import Relay
 from redraft.actors.runtime.working.active_calls import Differs
@@ -41,6 +42,8 @@ from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import Bus, BusMessage, Queues
 from redraft.events.errors import BusError, NoSuchRun
 from redraft.events.messages.commands import Request
+from redraft.events.messages.domain_events import RunEnded
+from redraft.events.messages.item_ids import MARK, root_of
 from redraft.events.store.event_store import EventStore
 from redraft.projections.backends import ReadModels
 from redraft.projections.engine.projector import catch_up, follow
@@ -140,7 +143,17 @@ async def open_local(
         async with followed(store, telemetry, parts.has_owned, head), together(running):
             for run in resume:
                 await parts.adopt(run, True)
-            yield LocalRuntime(parts.client, store, bus, views, models, parts.worker.drain, parts.worked)
+            runtime = LocalRuntime(parts.client, store, bus, views, models, parts.worker.drain, parts.worked)
+            yield runtime
+        await _end_items(settings, runtime, parts.around)
+
+
+async def _end_items(settings: Settings, runtime: LocalRuntime, runs: Iterable[str]) -> None:
+    """Ends the items of runs that have ended, which the relay of this process may not have told before it ended."""
+    for run in runs:
+        ends = [each for each in await runtime.store.read(run) if isinstance(each.data, RunEnded)]
+        async with open_handler(settings, runtime) as handler:
+            await pass_on(handler, ends)
 
 
 async def _require_ready(store: EventStore, resume: Sequence[str]) -> None:
@@ -158,6 +171,10 @@ def _log_error(actor: Actor, request: Request, error: BaseException) -> None:
     _LOG.error(where, exc_info=error)
 
 
+ENDED: Final = 100
+"""The number of ended runs whose items this process may have to tell."""
+
+
 class _LocalParts:
     """The parts of a local runtime, and the runs that it owns: others in the log belong to other processes."""
 
@@ -168,8 +185,12 @@ class _LocalParts:
         self._resources = resources
         self._owned: set[str] = set()
         self._adopted: set[str] = set()
+        self._items: dict[str, set[str]] = {}
+        self._ended: list[str] = []
         self.worked = asyncio.Event()
-        self._relay = Relay(store, bus, self._owned.__contains__, offer=offer)
+        self.around: set[str] = set()
+        """The runs that asked for runs of their items: owned until these have been told of their end."""
+        self._relay = Relay(store, bus, self._owns, offer=offer, on_item=self.around.add)
         self.worker = build_worker(settings, actors, bus, isolation, differs, on_error=_log_error)
         self.client = build_client(settings, store, bus, views.wait_for, self)
 
@@ -211,8 +232,24 @@ class _LocalParts:
         return run in self._adopted
 
     def let_go(self, run: str) -> None:
-        self._owned.discard(run)
         self.worker.cancel_run(run)
+        if run not in self.around:
+            self._owned.discard(run)
+            return
+        for each in self._items.get(run, ()):
+            self.worker.cancel_run(each)
+        if len(self._ended) == ENDED:
+            first = self._ended.pop(0)
+            self.around.discard(first)
+            self._owned.difference_update(self._items.pop(first, ()), (first,))
+        self._ended.append(run)
+
+    def _owns(self, run: str) -> bool:
+        """Returns whether a run is owned; a run of an item is, from its first event on, if the run around it is."""
+        if run not in self._owned and MARK in run and (root := root_of(run)) in self._owned:
+            self._owned.add(run)
+            self._items.setdefault(root, set()).add(run)
+        return run in self._owned
 
 
 @asynccontextmanager

@@ -7,8 +7,10 @@ from importlib.util import find_spec
 from pathlib import Path, PurePath
 from typing import BinaryIO, Final
 
+from redraft.actors.checkout import folder_text
 from redraft.events.errors import ContentError, InputError
 from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief, checked
+from redraft.events.messages.folders import FOLDER
 
 STDIN: Final = "-"
 """The source that means standard input."""
@@ -27,7 +29,7 @@ _MEDIA_TYPES: Final = {
 
 
 def read_brief(source: str, stdin: BinaryIO, *, as_text: bool | None = False, limit: int = MAX_DRAFT_BYTES) -> Brief:
-    """The brief that a source names: a file that exists, `-` for `stdin`, otherwise the text that it is.
+    """The brief that a source names: a file or folder that exists, `-` for `stdin`, otherwise the text that it is.
 
     `as_text` takes it as text whatever it looks like; None: errors do not advise to give `--text`, which the caller
     does not have. `limit` is the largest size, in bytes of UTF-8. Raises
@@ -41,8 +43,7 @@ def read_brief(source: str, stdin: BinaryIO, *, as_text: bool | None = False, li
     path = Path(source)
     if _exists(path):
         if path.is_dir():
-            otherwise = "" if as_text is None else ", or add --text if it is the text"
-            raise ContentError(f"{path}: this is a folder; name a file{otherwise}")
+            return _of_folder(path, source, limit)
         return Brief(_decode(_read(path, limit), source, limit), media_type_of(source), source)
     if looks_like_path(source):
         otherwise = "" if as_text is None else ", or give --text when this is the text itself"
@@ -51,9 +52,14 @@ def read_brief(source: str, stdin: BinaryIO, *, as_text: bool | None = False, li
 
 
 def check_tested(brief: Brief, tests: Sequence[str]) -> None:
-    """Raises InputError where tests are named and the brief is no file that they could import."""
-    if tests and PurePath(brief.source).suffix != ".py":
-        raise InputError("--tests need a module that they import; name a .py file as the source")
+    """Raises InputError where tests are named and the brief is no file or folder that they could import."""
+    if tests and not _is_python(brief):
+        raise InputError("--tests need a module that they import; name a .py file as the source, or a folder")
+
+
+def _is_python(brief: Brief) -> bool:
+    names = brief.files or [brief.source]
+    return any(PurePath(name).suffix.lower() == ".py" for name in names)
 
 
 def check_pytest() -> None:
@@ -68,8 +74,12 @@ def workflow_for(brief: Brief) -> str:
     Raises InputError for a file that is neither by its name: what mends text would break a script or a table.
     """
     suffix = PurePath(brief.source).suffix.lower()
-    if suffix == ".py":
+    if _is_python(brief):
         return "code"
+    if brief.media_type == FOLDER:
+        if any(path.lower().endswith(_PROSE) for path in brief.files):
+            return "prose"
+        raise InputError(f"{brief.source}: there is neither Python nor text in this folder; name a workflow of yours")
     if not brief.source or suffix in _PROSE:
         return "prose"
     raise InputError(
@@ -109,6 +119,12 @@ def looks_like_path(source: str) -> bool:
 def media_type_of(source: str) -> str:
     """The media type that a file's suffix stands for: Markdown, Python, otherwise plain text."""
     return _MEDIA_TYPES.get(PurePath(source).suffix.lower(), "text/plain")
+
+
+def _of_folder(path: Path, source: str, limit: int) -> Brief:
+    text = folder_text(path, limit)
+    checked(text, source, limit)
+    return Brief(text, FOLDER, source)
 
 
 def _of_text(text: str, limit: int) -> Brief:

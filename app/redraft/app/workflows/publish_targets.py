@@ -61,8 +61,12 @@ def file_actor(folder: Path) -> Actor:
     return save
 
 
-def check_out(path: Path) -> Path:
-    """The path; raises InputError, before any work is done, when plainly no file can be written there."""
+def check_out(path: Path, *, several: bool = False) -> Path:
+    """The path; raises InputError, before any work is done, when plainly no file can be written there.
+
+    Where the draft has `several` files, it is that of a folder, which may be there.
+    """
+    path = path.absolute() if several else path  # `.` has a name then
     folder = path.parent
     if not folder.is_dir():
         raise InputError(f"--out {path}: there is no folder {folder}; make it first")
@@ -72,7 +76,10 @@ def check_out(path: Path) -> Path:
         raise InputError(
             f"--out {path}: this file is hidden, and programs take their settings from hidden files; name another file"
         )
-    refuse_special(path, "--out")
+    if not several:
+        refuse_special(path, "--out")
+    elif os.path.lexists(path) and (path.is_symlink() or not path.is_dir()):
+        raise InputError(f"--out {path}: the draft has several files, and this is no folder; name one, or a new one")
     if "{" in _PLACEHOLDERS.sub("", path.name) or "}" in _PLACEHOLDERS.sub("", path.name):
         raise InputError(f"--out {path}: in braces there may only be {{run}} or {{version}}; name another file")
     return path

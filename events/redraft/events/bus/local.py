@@ -21,6 +21,7 @@ from redraft.events.bus.port import (
     Delivery,
     Depth,
     T,
+    is_inbox,
     require_at_least_one,
     require_size,
 )
@@ -51,10 +52,12 @@ class LocalBus:
         capacity: int = 10_000,
         delivery_limit: int = DELIVERY_LIMIT,
         largest: int = LARGEST,
+        largest_request: int | None = None,
         shared: bool = False,
     ) -> None:
         self._shared = shared
         self.largest = require_at_least_one("largest", largest)
+        self.largest_request = require_at_least_one("largest_request", largest_request or largest)
         self._capacity = require_at_least_one("capacity", capacity)
         self._dead_letters = DeadLetterQueue(capacity, require_at_least_one("delivery_limit", delivery_limit))
         self._queues: dict[str, Queue] = {}
@@ -67,7 +70,7 @@ class LocalBus:
         Raises BusError if the bus is closed meanwhile: then only the first messages were put, or none.
         """
         place = self._open_queue(queue)
-        require_size(queue, bus_messages, self.largest)
+        require_size(queue, bus_messages, self.largest if is_inbox(queue) else self.largest_request)
         publisher = place.offer(bus_messages)
         if publisher is None:
             return
@@ -85,7 +88,7 @@ class LocalBus:
         Raises what `publish` raises.
         """
         place = self._open_queue(queue)
-        require_size(queue, bus_messages, self.largest)
+        require_size(queue, bus_messages, self.largest if is_inbox(queue) else self.largest_request)
         if not place.has_room(len(bus_messages)):
             return False
         place.offer(bus_messages)

@@ -81,6 +81,10 @@ LARGEST_BODY: Final = 16 * 1024 * 1024 - 64 * 1024
 """The largest body, in bytes, that goes through RabbitMQ: less than the 16 MiB of 4.x, as its record is longer."""
 
 
+LARGEST_REQUEST: Final = 64 * 1024 * 1024
+"""The largest body of a request, in bytes: a draft, its brief, and all that stands beside them."""
+
+
 def work_queue(role: Role, actor: str) -> str:
     """Returns the name of an actor's queue; replicas of the actor compete for its messages."""
     return f"redraft.{role}.{actor}"
@@ -248,13 +252,17 @@ class Bus(Protocol):
     """Carries messages at least once, in order within a queue; those that it cannot deliver become dead letters."""
 
     largest: int
-    """The largest body of a message that the bus accepts, in bytes."""
+    """The largest body of a message that the inbox accepts, in bytes."""
+
+    largest_request: int
+    """The largest body of a message that other queues accept, in bytes; readers fetch what no broker would take."""
 
     async def publish(self, queue: str, bus_messages: Sequence[BusMessage]) -> None:
         """Puts messages into a queue, in order; returns when the bus has them. Waits while the queue is full.
 
         Raises BusError when the bus is closed or cannot be reached. A call that fails or is cancelled may have put some
-        of them. Raises MessageTooLarge, and puts none, when one is larger than `largest`.
+        of them. Raises MessageTooLarge, and puts none, when one is larger than `largest`, or
+        `largest_request`.
         """
 
     def consume(self, queue: str, prefetch: int) -> AbstractAsyncContextManager[Consumer]:

@@ -27,13 +27,13 @@ from redraft.events.messages.content import (
     Ordinal,
     Receipt,
     Refusal,
-    Tags,
 )
-from redraft.events.messages.domain_events import FailureKind, Parent
+from redraft.events.messages.domain_events import FailureKind, ItemOf, Parent
 from redraft.events.messages.lessons import Lesson
 from redraft.events.messages.plan import Criterion, Option, Plan, Role
 from redraft.events.messages.run_state import Values
 from redraft.events.messages.scales import Scale
+from redraft.events.messages.tags import Tags
 from redraft.events.messages.usage import MOST, Usage
 
 Tokens: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
@@ -197,7 +197,7 @@ class StartRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     With a `parent` the run is a fork: it begins with the parent's events up to that version. Its plan has the same
     steps; their settings, and when loops end and which draft they keep, may differ. `files` are dropped from a message
     that came by a broker: no process loads a file that a message names. `state` are changes by which a fork begins, of
-    the author `by`.
+    the author `by`. `of` is the item of another run that this one is to work on: only a coordinator sends such a start.
     """
 
     run: str
@@ -209,6 +209,7 @@ class StartRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     files: Files = Files()
     state: Values = {}
     by: str = ""
+    of: ItemOf | None = None
 
 
 class CancelRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -1,47 +1,17 @@
-"""The content of a run: briefs, drafts, critiques, revisions, receipts, and its tags."""
+"""The content of a run: briefs, drafts, critiques, revisions, receipts."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-from redraft.events.errors import ContentError, EmptyText, InputError, PermanentError
+from redraft.events.errors import ContentError, EmptyText, PermanentError
+from redraft.events.messages.folders import FOLDER, File, check_folder, read_folder
 from redraft.events.messages.run_state import Values
 from redraft.events.messages.scales import UNIT, Scale, on_scale, score_text, to_share
-
-MAX_TAGS: Final = 10
-"""The largest number of tags of a run."""
-
-MAX_TAG: Final = 64
-"""The longest tag, in characters."""
-
-PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:/-]*(?![\s\S])"
-"""The pattern of a tag, with the same meaning in JSON Schema as in Python, where `$` would accept a line end."""
-
-Tag: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TAG, pattern=PATTERN)]
-Tags: TypeAlias = Annotated[tuple[Tag, ...], msgspec.Meta(max_length=MAX_TAGS)]
-
-_TAG: Final = re.compile(PATTERN)
-
-
-def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Returns the tags in their order, without duplicates. Raises InputError, naming the first invalid tag."""
-    found = tuple(dict.fromkeys(tags))
-    for tag in found:
-        if len(tag) > MAX_TAG:
-            raise InputError(f"tag {tag[:20]!r}… has {len(tag):,} characters; shorten it to {MAX_TAG}")
-        if not _TAG.match(tag):
-            raise InputError(
-                f"tag {tag!r} cannot be used; write letters A to Z, digits, _ . : / and -, a letter or digit first"
-            )
-    if len(found) > MAX_TAGS:
-        raise InputError(f"{len(found)} tags are given; a run has at most {MAX_TAGS}")
-    return found
-
 
 MAX_DRAFT_BYTES = 2 * 1024 * 1024
 """The default limit for the size of a draft, in bytes of UTF-8."""
@@ -59,6 +29,11 @@ class Brief(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     media_type: str = "text/plain"
     source: str = ""
     state: Values = {}
+
+    @property
+    def files(self) -> Mapping[str, File]:
+        """The files of a brief of several files, by path; none of a brief that is one text."""
+        return read_folder(self.text) if self.media_type == FOLDER else {}
 
 
 class Files(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -91,6 +66,11 @@ class Draft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def ref(self) -> DraftRef:
         return DraftRef(self.version, self.sha256)
+
+    @property
+    def files(self) -> Mapping[str, File]:
+        """The files of a draft of several files, by path; none of a draft that is one text."""
+        return read_folder(self.text) if self.media_type == FOLDER else {}
 
 
 Detail: TypeAlias = bool | int | float | str | None
@@ -151,12 +131,14 @@ class Issue(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class Edit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A change to a draft: `replacement` comes in place of `quote`, which stands in the draft exactly once.
 
-    `issues` are the ids of those that it answers; one that no edit names is added where a quote overlaps it.
+    `issues` are the ids of those that it answers; one that no edit names is added where a quote overlaps it. In a draft
+    of several files `file` names one by its path: the quote then stands exactly once in that file.
     """
 
     quote: str
     replacement: str
     issues: tuple[str, ...] = ()
+    file: str = ""
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -381,8 +363,20 @@ def digest(text: str) -> str:
 
 
 def new_draft(version: int, text: str, media_type: str = "text/plain", limit: int = MAX_DRAFT_BYTES) -> Draft:
-    """Returns a draft; raises ContentError for a text that is empty, above `limit` bytes, or not UTF-8."""
-    return Draft(version, text, sha256(checked(text, "draft", limit)).hexdigest(), media_type)
+    """Returns a draft; raises ContentError for a text that is empty, above `limit` bytes, not UTF-8, or no folder."""
+    raw = checked(text, "draft", limit)
+    if media_type == FOLDER:
+        check_folder(text)
+    return Draft(version, text, sha256(raw).hexdigest(), media_type)
+
+
+def check_brief(brief: Brief, what: str = "brief", limit: int = MAX_DRAFT_BYTES) -> None:
+    """Raises ContentError, naming `what`, for a brief with a text that no draft can have, or that is no folder's."""
+    checked(brief.text, what, limit)
+    try:
+        brief.files  # noqa: B018 - reading them is the check
+    except ContentError as error:
+        raise ContentError(f"{what}: {error}") from None
 
 
 def checked(text: str, what: str, limit: int = MAX_DRAFT_BYTES) -> bytes:

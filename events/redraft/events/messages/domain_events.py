@@ -11,11 +11,15 @@ from redraft.events.messages.after_end import LessonStruck as LessonStruck
 from redraft.events.messages.after_end import RunErased as RunErased
 from redraft.events.messages.after_end import RunQuarantined as RunQuarantined
 from redraft.events.messages.conditions import Condition
-from redraft.events.messages.content import Brief, Critique, Draft, DraftRef, Edit, Files, Receipt, Refusal, Tags
+from redraft.events.messages.content import Brief, Critique, Draft, DraftRef, Edit, Files, Receipt, Refusal
 from redraft.events.messages.lessons import Lessons
 from redraft.events.messages.plan import OnDeadline, Plan, Role
+from redraft.events.messages.references import EventRef as EventRef
+from redraft.events.messages.references import ItemOf as ItemOf
+from redraft.events.messages.references import Parent as Parent
 from redraft.events.messages.run_state import Values
 from redraft.events.messages.scales import Scale
+from redraft.events.messages.tags import Tags
 from redraft.events.messages.usage import Usage
 
 Outcome: TypeAlias = Literal[
@@ -24,24 +28,11 @@ Outcome: TypeAlias = Literal[
 FailureKind: TypeAlias = Literal["error", "invalid", "timeout", "lost", "unserved"]
 
 
-class Parent(msgspec.Struct, frozen=True, gc=False):
-    """The run that a fork came from, and the version (from 1) up to which the fork repeats its events."""
-
-    run: str
-    version: int
-
-
-class EventRef(msgspec.Struct, frozen=True, gc=False):
-    """An event, by its run and its version (from 1) in it."""
-
-    run: str
-    version: int
-
-
 class RunStarted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A run of this plan began for this brief; `elapsed` counts from `at` (UTC). Its `rules` say how to decide it. The
     events 2 to `parent.version` of a fork repeat its parent's. `files` are those that its functions came from.
-    `lessons` are those that it was given, if its plan asks for them; a fork has its parent's.
+    `lessons` are those that it was given, if its plan asks for them; a fork has its parent's. `of` is the item of
+    another run that it works on, if any.
     """
 
     plan: Plan
@@ -53,6 +44,7 @@ class RunStarted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     rules: int = 1
     files: Files = Files()
     lessons: Lessons | None = None
+    of: ItemOf | None = None
 
 
 class IterationStarted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -80,13 +72,15 @@ class Choice(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class StepRequested(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """An actor was asked for work: the log is the outbox.
 
-    `draft` is the draft to work on; `outputs` are finished drafts of the enclosing loops, `beside` those that a judge
-    compares. For a refiner, `critiques` and `advice` are the versions of the events with them, `score` is the joined
-    score (0..1), to be shown on `scale`; `oscillation` describes recent oscillation, and the temperature is raised
-    `heat` times. `reserved` is its part of the budget. The answer is due by `due` (UTC), or later if the request still
-    waits in its queue then, at most `queue_wait` seconds without a worker. `choice` explains how the actor was chosen.
-    `verdict_key` is the hash of what a critic is given whose verdicts are taken again; if an event of this or another
-    run has the verdict (`reused`), nobody is asked, and a copy of that verdict follows.
+    `draft` is the draft to work on; `outputs` are finished drafts of the enclosing loops, `beside` those that a
+    judge compares. For a refiner, `critiques` and `advice` are the versions of the events with them, those of
+    failures that it is to mend too; `score` is the joined score (0..1), to be shown on `scale`; `oscillation`
+    describes recent oscillation, and the temperature is raised `heat` times. `reserved` is its part of the budget.
+    The answer is due by `due` (UTC), or later if the request still waits in its queue then, at most `queue_wait`
+    seconds without a worker. `choice` explains how the actor was chosen. `verdict_key` is the hash of what a critic
+    is given whose verdicts are taken again; if an event of this or another run has the verdict (`reused`), nobody
+    is asked, and a copy of that verdict follows. With the role `run` a run of its own was asked for, for an item of
+    an Each, and `reserved` is its budget; it has no deadline: at `due` it is looked after.
     """
 
     path: str
@@ -191,7 +185,7 @@ class StepFailed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class LoopClosing(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The critics judge a loop's last draft; then it ends with this outcome, unless the condition is met."""
+    """The loop's last draft is looked at once more; then it ends with this outcome, unless the condition is met."""
 
     path: str
     outcome: Outcome

@@ -25,13 +25,19 @@ def known(rules: int) -> int:
     return rules
 
 
-Role: TypeAlias = Literal["generator", "critic", "refiner", "publisher", "step"]
-"""The roles of actors. A `step` has none of the four of refinement: what it returns changes the run's state."""
+Role: TypeAlias = Literal["generator", "critic", "refiner", "publisher", "step", "run"]
+"""The roles of actors. A `step` has none of the four of refinement: what it returns changes the run's state.
+
+A `run` is no actor: a run of its own does the work, see `Each`.
+"""
+
+ACTOR_ROLES: Final[tuple[Role, ...]] = ("generator", "critic", "refiner", "publisher", "step")
+"""The roles that an actor may have."""
 
 Keep: TypeAlias = Literal["best", "last"]
 Combine: TypeAlias = Literal["min", "median", "mean", "weights", "veto"]
 OnFailure: TypeAlias = Literal["fail", "publish_best"]
-OnOscillation: TypeAlias = Literal["ignore", "stop", "ask", "fail", "tell", "raise_temperature"]
+OnOscillation: TypeAlias = Literal["ignore", "publish", "stop", "ask", "fail", "tell", "raise_temperature"]
 Ending: TypeAlias = Literal["publish", "ask", "fail"]
 OnStepFailure: TypeAlias = Literal["end", "refine"]
 Reuse: TypeAlias = Literal["run", "always"]
@@ -55,6 +61,7 @@ class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 DEFAULT_TIMEOUT: Final = 300.0
 DEFAULT_RETRY: Final = Retry()
 DEFAULT_ROLLBACK_MARGIN: Final = 0.1
+DEFAULT_CONCURRENCY: Final = 4
 """Settings of a plan that names none. An encoded plan omits these very objects, so builders take them from here."""
 
 
@@ -106,7 +113,8 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     row, or after those of its panel without one, and only if this condition holds on what they have said of the draft.
     With `reuse` a verdict of the critic is taken again where this step is given the very same: one of the same run, or
     (`always`) of any run in the store. `writes` names the values of the run's state that the actor may change; empty
-    where it does not say. A critic that is a `condition` is given what the critics before it in its row said of the
+    where it does not say; with `about_run` the values of a free step are about the run and not about its drafts: they
+    stay true for later ones. A critic that is a `condition` is given what the critics before it in its row said of the
     draft; its one measure, of the actor's name, is 1 if the condition holds and 0 if not.
     """
 
@@ -131,6 +139,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     reuse: Reuse | None = None
     writes: tuple[str, ...] = ()
     condition: bool = False
+    about_run: bool = False
 
 
 class Parallel(
@@ -203,7 +212,22 @@ class Approve(
     on_deadline: OnDeadline = "reject"
 
 
-Node: TypeAlias = Step | Parallel | Repeat | Approve
+class Each(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="node", tag="each"):
+    """A body that is carried out once for each item of a list in the run's state, side by side.
+
+    `over` names the list: `chapters`, or `item.sections` of a mapping. Each item is worked on by a run of its own. Its
+    plan is the body, its state that of this run with the `item` and its `index` (from 1). At most `concurrency` of them
+    run at once. When all have ended, their drafts, in the order of the list, are finished drafts of this run, and the
+    last of them is its current one. If one of them ends without a draft, the step for it has failed.
+    """
+
+    name: str
+    over: str
+    body: tuple[Node, ...]
+    concurrency: int = DEFAULT_CONCURRENCY
+
+
+Node: TypeAlias = Step | Parallel | Repeat | Approve | Each
 
 
 def members(parallel: Parallel) -> tuple[Step, ...]:
@@ -211,13 +235,16 @@ def members(parallel: Parallel) -> tuple[Step, ...]:
     return parallel.steps if parallel.judge is None else (*parallel.steps, parallel.judge)
 
 
-def nodes_of(nodes: Iterable[Node], parent: str = "") -> Iterator[tuple[str, Node]]:
-    """Yields every node, at every depth, with its path in the plan: outer ones first, a judge after its steps."""
+def nodes_of(nodes: Iterable[Node], parent: str = "", *, own: bool = False) -> Iterator[tuple[str, Node]]:
+    """Yields every node, at every depth, with its path in the plan: outer ones first, a judge after its steps.
+
+    With `own` those that are carried out by runs of their own, in the body of an Each, are left out.
+    """
     for node in nodes:
         path = f"{parent}/{node.name}" if parent else node.name
         yield path, node
-        if type(node) is Repeat:
-            yield from nodes_of(node.body, path)
+        if type(node) is Repeat or (type(node) is Each and not own):
+            yield from nodes_of(node.body, path, own=own)
         elif type(node) is Parallel:
             yield from nodes_of(members(node), path)
 
@@ -233,9 +260,25 @@ def loops_of(nodes: Iterable[Node]) -> Iterator[tuple[str, Repeat]]:
     return ((path, node) for path, node in nodes_of(nodes) if isinstance(node, Repeat))
 
 
-def steps_of(nodes: Iterable[Node]) -> Iterator[tuple[str, Step]]:
-    """Yields every step with its path in the plan, in the order of the plan."""
-    return ((path, node) for path, node in nodes_of(nodes) if isinstance(node, Step))
+def describe_endings(loop: Repeat) -> str:
+    """Returns the ends of a loop at which its draft does not just go on: `exhausted: ask ann`; empty if none."""
+    ask = " ".join(("ask", ", ".join(loop.ask.approvers if loop.ask else ()))).rstrip()
+    endings = {"exhausted": loop.on_exhausted, "plateaued": loop.on_plateau, "oscillating": loop.on_oscillation}
+    return ", ".join(
+        f"{outcome}: {ask if ending == 'ask' else ending}"
+        for outcome, ending in endings.items()
+        if ending in ("ask", "fail")
+    )
+
+
+def steps_of(nodes: Iterable[Node], *, own: bool = False) -> Iterator[tuple[str, Step]]:
+    """Yields every step with its path in the plan, in the order of the plan; with `own` as in `nodes_of`."""
+    return ((path, node) for path, node in nodes_of(nodes, own=own) if isinstance(node, Step))
+
+
+def eaches_of(nodes: Iterable[Node]) -> Iterator[tuple[str, Each]]:
+    """Yields every Each of a run's own plan with its path in it: not those within the body of another."""
+    return ((path, node) for path, node in nodes_of(nodes, own=True) if isinstance(node, Each))
 
 
 def scale_of_critics(nodes: Iterable[Node]) -> Scale | None:
@@ -243,7 +286,7 @@ def scale_of_critics(nodes: Iterable[Node]) -> Scale | None:
 
     Gates and conditions of one's own are left aside.
     """
-    critics = [step for _, step in steps_of(nodes) if step.role == "critic"]
+    critics = [step for _, step in steps_of(nodes, own=True) if step.role == "critic"]
     scales = {step.scale for step in critics if not (step.gate or step.condition)}
     return scales.pop() if len(scales) == 1 else None
 

@@ -20,6 +20,7 @@ from redraft.events.bus.port import (
     DELIVERY_LIMIT,
     INBOX,
     LARGEST_BODY,
+    LARGEST_REQUEST,
     BusMessage,
     Consumer,
     DeadLetter,
@@ -32,7 +33,7 @@ from redraft.events.errors import BusError, MessageTooLarge, NotAllowed
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import EVERYTHING, EventFilter, RunFacts
 from redraft.events.rabbit.channel_consumer import MOST_BYTES, Prefetch, UnsettledDelivery
-from redraft.events.rabbit.cloudevents import DELIVERED, message_headers
+from redraft.events.rabbit.cloudevents import DELIVERED, Headers, message_headers
 from redraft.events.rabbit.connection import HEARTBEAT, Link, answer, close_channel, read_address
 from redraft.events.rabbit.consumer import RabbitConsumer
 from redraft.events.rabbit.coordination import Cancellations, PeerNotes, Semaphore
@@ -41,6 +42,7 @@ from redraft.events.rabbit.event_stream import Stream
 from redraft.events.rabbit.event_topic import EventTopic
 from redraft.events.rabbit.fast_publish import Outgoing
 from redraft.events.rabbit.inbox import PartitionedInbox
+from redraft.events.rabbit.large_bodies import LargeBodies
 from redraft.events.rabbit.publisher import Destination, Publisher, QueueCapacity
 from redraft.events.rabbit.structured_events import BATCH, group_messages, write_batch
 from redraft.events.rabbit.topology import PREFIX, Kind, Names, Topology
@@ -104,6 +106,7 @@ class RabbitBus:
     """
 
     largest: int = LARGEST_BODY
+    largest_request: int = LARGEST_REQUEST
 
     def __init__(
         self,
@@ -143,6 +146,7 @@ class RabbitBus:
         self._in_topology = Topology(self._in, names, delivery_limit, queues)
         self._publisher = Publisher(self._out, f"{token}-c")
         self._event_publisher = Publisher(self._out, f"{token}-e")
+        self._bodies = LargeBodies(self._out, self._in, names, self._publisher)
         self._events = EventTopic(self._event_publisher, self._out_topology, names)
         self._capacities: defaultdict[str, QueueCapacity] = defaultdict(lambda: QueueCapacity(capacity))
         self._dead_letters = DeadLetters(self._in, self._in_topology, names, self._publisher, capacity)
@@ -158,7 +162,7 @@ class RabbitBus:
 
         Raises InputError for an invalid queue name.
         """
-        require_size(queue, bus_messages, LARGEST_BODY)
+        require_size(queue, bus_messages, LARGEST_BODY if is_inbox(queue) else LARGEST_REQUEST)
         place, room = self._destination(queue), self._capacities[queue]
         rest = list(bus_messages)
 
@@ -181,7 +185,10 @@ class RabbitBus:
         for each, messages in chosen.items():
             exchange, key = self._names.asking(each), self._names.key(each)
             for group in group_messages(messages, limit):
-                yield _message(exchange, key, group, transient=not is_inbox(each))
+                referring: Headers = {}
+                if len(group[0].body) > LARGEST_BODY:  # it is alone
+                    referring = await self._bodies.put(queue, group[0].body)
+                yield _message(exchange, key, group, referring, transient=not is_inbox(each))
 
     @asynccontextmanager
     async def consume(self, queue: str, prefetch: int) -> AsyncIterator[Consumer]:
@@ -190,7 +197,7 @@ class RabbitBus:
         name = self._names.there(queue)
         ahead = Prefetch(prefetch, _PARTITION_BYTES, 2) if is_partition(queue) else Prefetch(prefetch)
         consumer = RabbitConsumer(
-            queue, name, ahead, self._in, self._in_topology, self._park, self._send_again, self._limit
+            queue, name, ahead, self._in, self._in_topology, self._park, self._send_again, self._limit, self._bodies
         )
         self._consumers.add(consumer)
         try:
@@ -298,7 +305,7 @@ class RabbitBus:
         await self.turns.close()
         for consumer in self._consumers:
             consumer.close("the bus is closed")
-        await asyncio.gather(*self._leaving, return_exceptions=True)
+        await asyncio.gather(*self._leaving, self._bodies.close(), return_exceptions=True)
         await self._publisher.close()
         await self._event_publisher.close()
         await asyncio.gather(self._out.close(), self._in.close())
@@ -346,15 +353,19 @@ class RabbitBus:
     def _to_outgoing(self, key: str, bus_message: Redelivery) -> Outgoing:
         held = bus_message.held
         headers = {**held.headers, DELIVERED: bus_message.delivered} if bus_message.delivered else held.headers
-        queue, body = held.delivery.queue, held.delivery.bus_message.body
+        queue = held.delivery.queue
+        body = held.delivery.bus_message.body if held.batch else held.message.body  # a large one is elsewhere
         priority = int(not self._out_topology.counts(queue))
         own, transient = self._names.own(queue), not is_inbox(queue)
         return Outgoing(own, key, body, headers, held.sent, priority=priority, transient=transient)
 
 
-def _message(exchange: str, key: str, bus_messages: Sequence[BusMessage], *, transient: bool) -> Outgoing:
-    """Returns one message in binary mode, or several as a batch."""
+def _message(
+    exchange: str, key: str, bus_messages: Sequence[BusMessage], referring: Headers, *, transient: bool
+) -> Outgoing:
+    """Returns one message in binary mode, or several as a batch; `referring` are its headers if it has no body."""
     if len(bus_messages) > 1:
         return Outgoing(exchange, key, write_batch(bus_messages), {}, kind=BATCH, transient=transient)
     (bus_message,) = bus_messages
-    return Outgoing(exchange, key, bus_message.body, message_headers(bus_message), transient=transient)
+    body = b"" if referring else bus_message.body
+    return Outgoing(exchange, key, body, {**message_headers(bus_message), **referring}, transient=transient)

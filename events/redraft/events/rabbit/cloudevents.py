@@ -74,6 +74,12 @@ QUEUE: Final = "redraft-queue"
 REASON: Final = "redraft-reason"
 USER: Final = "redraft-user"
 SHORTENED: Final = "redraft-shortened"
+BODY: Final = "redraft-body"
+"""The header of a message whose body is elsewhere: the queue that has the pieces."""
+PIECES: Final = "redraft-pieces"
+"""The header with the number of pieces."""
+PIECE_NUMBER: Final = "redraft-piece"
+"""The header of a piece with its number, from 1: one that was sent twice is there twice."""
 
 _LONGEST_HEADERS: Final = 64 * 1024
 _MOST_HEADERS: Final = 30

@@ -10,6 +10,7 @@ from itertools import count
 from typing import Final
 
 from aiormq.abc import DeliveredMessage
+from msgspec.structs import replace
 
 from redraft.events.bus.port import INBOX, Delivery, is_inbox, require_at_least_one
 from redraft.events.errors import BusError, MessageTooLarge, NotAllowed
@@ -18,6 +19,7 @@ from redraft.events.rabbit.channel_consumer import Batch, Prefetch, Session, Uns
 from redraft.events.rabbit.cloudevents import DELIVERED, SENT, headers_of, number, read_message, users_of
 from redraft.events.rabbit.connection import LOST, Link, close_channel
 from redraft.events.rabbit.dead_letters import Redeliveries, Redelivery
+from redraft.events.rabbit.large_bodies import LargeBodies, refers
 from redraft.events.rabbit.structured_events import read_batch
 from redraft.events.rabbit.topology import Topology
 
@@ -47,6 +49,7 @@ class RabbitConsumer:
         park: Callable[[UnsettledDelivery, str, bool], Awaitable[None]],
         again: Callable[[Sequence[Redelivery]], Awaitable[None]],
         delivery_limit: int,
+        bodies: LargeBodies,
     ) -> None:
         self._queue = queue
         self._name = name
@@ -57,6 +60,7 @@ class RabbitConsumer:
         self._park = park
         self._send_again = again
         self._limit = delivery_limit
+        self._bodies = bodies
         self._tags = count(1)
         self._ready: deque[UnsettledDelivery] = deque()
         self._held: dict[int, UnsettledDelivery] = {}
@@ -70,6 +74,14 @@ class RabbitConsumer:
 
     async def take(self, limit: int) -> Sequence[Delivery]:
         require_at_least_one("limit", limit)
+        while True:
+            taken = await self._take(limit)
+            if not any(refers(held.message, self._name) for held in taken):
+                return [held.delivery for held in taken]
+            if whole := await self._fetch_bodies(taken):
+                return whole
+
+    async def _take(self, limit: int) -> Sequence[UnsettledDelivery]:
         self._require_presence()
         self._waiting += 1
         try:
@@ -94,7 +106,29 @@ class RabbitConsumer:
             self._held[held.delivery.tag] = held
             if held.batch is not None:
                 held.batch.taken = True
-        return [held.delivery for held in taken]
+        return taken
+
+    async def _fetch_bodies(self, taken: Sequence[UnsettledDelivery]) -> list[Delivery]:
+        """Returns these deliveries with their bodies; one whose body is not there any more is given up as lost.
+
+        Whoever sent it finds that, and sends it again.
+        """
+        whole: list[Delivery] = []
+        try:
+            for held in taken:
+                delivery = held.delivery
+                if refers(held.message, self._name):
+                    body = await self._bodies.fetch(headers_of(held.message))
+                    if body is None:
+                        self._dismiss(held)
+                        continue
+                    delivery = replace(delivery, bus_message=replace(delivery.bus_message, body=body))
+                whole.append(delivery)
+        except BaseException:
+            back = [held for held in taken if self._held.pop(held.delivery.tag, None) is not None]
+            self._ready.extendleft(reversed(back))
+            raise
+        return whole
 
     def ahead(self) -> Sequence[str]:
         return [held.delivery.bus_message.origin.id for held in self._ready]
@@ -105,6 +139,8 @@ class RabbitConsumer:
             held = self._held.pop(delivery.tag, None)
             if held is not None:
                 held.settle()
+                if name := refers(held.message, self._name):
+                    self._bodies.delete(name)
         self._send_acks()
 
     async def reject(self, delivery: Delivery, *, requeue: bool, reason: str = "") -> None:

@@ -59,6 +59,7 @@ class BroadcastReader:
         channel = await self._link.channel()
         reading = Reading(channel)
         try:
+            await answer(channel.exchange_declare(self._exchange, passive=True))  # else each try would leave a queue
             queue = next(self._names)  # the queue of a lost connection may linger, exclusive to that connection
             await answer(channel.queue_declare(queue, exclusive=True, auto_delete=True))
             for key in self._keys:

@@ -23,6 +23,8 @@ from redraft.events.bus.port import LARGEST_BODY, DeadLetter
 from redraft.events.errors import BusError, MessageTooLarge, NotAllowed
 from redraft.events.rabbit.channel_consumer import Session, UnsettledDelivery
 from redraft.events.rabbit.cloudevents import (
+    BODY,
+    PIECES,
     QUEUE,
     REASON,
     SHORTENED,
@@ -324,4 +326,5 @@ def _page_sizes(sizes: Iterable[int]) -> Iterator[int]:
 def _original_headers(message: DeliveredMessage) -> Headers:
     """Returns the headers with which it was first sent, without those of its redelivery."""
     fate = ("x-", "redraft-")
-    return {name: value for name, value in sendable(headers_of(message)).items() if not name.startswith(fate)}
+    found = sendable(headers_of(message)).items()
+    return {name: value for name, value in found if name in (BODY, PIECES) or not name.startswith(fate)}

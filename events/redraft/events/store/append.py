@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, TypeAlias
 
@@ -76,14 +77,19 @@ AppendResult: TypeAlias = tuple[int, ...] | Conflict | StoreError
 """The result of an append: the positions of its events in the log, or the reason why it is not recorded."""
 
 
-def encode(append: Append, seal: TextCipher | None = None) -> Encoded:
-    """Encodes an append, encrypted with a `seal`; raises CodecError for an event that could not be read again."""
+def encode(append: Append, seal: TextCipher | None = None, stored_as: Sequence[DomainEvent] | None = None) -> Encoded:
+    """Encodes an append, encrypted with a `seal`; raises CodecError for an event that could not be read again.
+
+    `stored_as` are its events as they are stored, if not as they are.
+    """
     rows: list[NewRow] = []
     hashes: list[str] = []
     last, size = append.previous, 0
-    for version, event in enumerate(append.events, append.expected_version + 1):
+    for number, event in enumerate(append.events):
+        version = append.expected_version + 1 + number
+        data = event.data if stored_as is None else stored_as[number]
         try:
-            stored = encode_event(append.run, version, last, event.time, event.origin, event.data, seal)
+            stored = encode_event(append.run, version, last, event.time, event.origin, data, seal)
         except (UnicodeEncodeError, OverflowError, TypeError, msgspec.MsgspecError, CodecError) as error:
             what = f"event {version} of run {append.run} ({type(event.data).__name__})"
             raise CodecError(f"{what} cannot be written: {error}") from error

@@ -8,7 +8,7 @@ follows the log, and the recorders of `recorder`, `sqlite.recorder` and `postgre
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, Self, TypeAlias, TypeVar
@@ -19,7 +19,9 @@ from redraft.events.messages.codec import GENESIS, decode_event, verify_hash
 from redraft.events.messages.domain_events import RunErased, RunQuarantined, RunStarted
 from redraft.events.messages.envelope import Entry, Recorded
 from redraft.events.messages.event_names import EVENT_NAMES
-from redraft.events.store.append import Append, CommittedAppend, Encoded, NewEvent, encode
+from redraft.events.messages.memory import memory_decoded, memory_of
+from redraft.events.store.append import Append, CommittedAppend, Encoded, NewEvent
+from redraft.events.store.folder_contents import HOLDERS, ReadContents, WrittenContents
 from redraft.events.store.group_commit import Committer, Inline, Result
 from redraft.events.store.raw_rows import RowCopier, place_of, unreadable
 from redraft.events.store.recorder import LogRow, Notification, Opened, PersistenceError, Recorder, explain
@@ -32,7 +34,7 @@ Threads: TypeAlias = Callable[[str], Executor]
 """Makes the executor, by its name, that runs one call after the other; a thread by default."""
 
 READ_BYTES = 8 * 1024 * 1024
-"""Bytes of events that one read of the log returns, unless a single event has more."""
+"""Bytes of events, as stored and in memory, that one read of the log returns, unless a single event has more."""
 
 _VERIFIED_AT_ONCE = 500
 _ERASED = EVENT_NAMES[RunErased]
@@ -69,6 +71,8 @@ class EventStore:
         self._tail = Tail(self._read_log, self.head, poll, opened.listen)
         self._committer = Committer(self._recorder, self.where, self._writes, self._add_committed, opened.direct)
         self._sealing_check: asyncio.Future[bool] | None = None
+        self._written = WrittenContents(self._holders, self._run_in_reader)
+        self._contents = ReadContents(self._holders)
         self._closed = False
 
     def longest_wait(self) -> float:
@@ -117,7 +121,7 @@ class EventStore:
         if not self._keyring.seals:
             if append.expected_version == 0 and not looked:
                 await self.require_sealing()
-            return encode(append)
+            return self._written.encode_plain(append, None) or await self._written.encode(append, None)
         known, seal = self._keyring.held(append.run)
         try:
             if not known:
@@ -125,7 +129,7 @@ class EventStore:
         except Tampered:  # a quarantine can still be recorded, in plain text
             if not all(isinstance(event.data, RunQuarantined) for event in append.events):
                 raise
-        return encode(append, seal)
+        return self._written.encode_plain(append, seal) or await self._written.encode(append, seal)
 
     async def require_sealing(self) -> bool:
         """Returns whether new runs of this store are encrypted.
@@ -281,7 +285,16 @@ class EventStore:
         return tuple(decode(row) for row in self._recorder.select_events(run, gt=after, lte=upto))
 
     def _read_batch(self, position: int, limit: int) -> Sequence[Entry]:
-        return [self._entry(row) for row in self._recorder.select_after(position, limit, READ_BYTES)]
+        """Returns the next events; stops after `READ_BYTES` in memory, where wide texts take more than their rows."""
+        entries: list[Entry] = []
+        size = 0
+        for row in self._recorder.select_after(position, limit, READ_BYTES):
+            entry = self._entry(row)
+            entries.append(entry)
+            size += _memory_of(row.state, entry)
+            if size >= READ_BYTES:
+                break
+        return entries
 
     def _entry(self, row: LogRow | Notification) -> Entry:
         try:
@@ -293,10 +306,18 @@ class EventStore:
         run, version, position = place_of(row)
         if row.topic == _ERASED:
             self._keyring.drop(run)
+            self._contents.drop(run)
         try:
-            return decode_event(run, version, row.topic, row.state, position, self._keyring.opener)
+            recorded = decode_event(run, version, row.topic, row.state, position, self._keyring.opener)
+            return self._contents.restored(recorded) if row.topic in HOLDERS else recorded
         except TypeError as error:
             raise CodecError(f"event {version} of run {run} cannot be read: it holds no text") from error
+
+    def _holders(self, run: str, upto: int) -> Iterator[Recorded]:
+        """Yields the events of a run that hold drafts or a brief, as they are stored."""
+        for row in self._recorder.select_events(run, lte=upto):
+            if row.topic in HOLDERS:
+                yield decode_event(run, row.originator_version, row.topic, row.state, row.id, self._keyring.opener)
 
     def _add_committed(self, appends: Sequence[CommittedAppend]) -> None:
         self._tail.add_committed(appends)
@@ -308,6 +329,7 @@ class EventStore:
         """Drops the cached key and events of a run that was erased."""
         self._keyring.drop(run)
         self._tail.forget()
+        self._reads.submit(self._contents.drop, run)
 
     async def _run_in_reader(self, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         self._check_open()
@@ -333,6 +355,12 @@ class EventStore:
 def thread(name: str) -> Executor:
     """Makes a thread of this name that runs one call after the other."""
     return ThreadPoolExecutor(1, thread_name_prefix=name)
+
+
+def _memory_of(state: object, entry: Entry) -> int:
+    """Returns the approximate memory of an event in bytes; that of a sealed one shows in the event alone."""
+    stored = memory_decoded(state) if isinstance(state, bytes) else 0
+    return max(stored, memory_of(entry.data)) if isinstance(entry, Recorded) else stored
 
 
 def _verify(recorder: Recorder, run: str, version: int, previous: str) -> tuple[int, str] | None:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import msgspec
 
@@ -36,6 +36,10 @@ from redraft.projections.engine.writer import Begun, Notice, Writer
 __all__ = ["Cells", "Parameters", "Views"]
 
 T = TypeVar("T")
+
+
+_TRIES: Final = 5
+"""How often the position is read, at most, while other reports of it come: of an older look, or of a batch written."""
 
 
 class Views:
@@ -105,10 +109,13 @@ class Views:
 
     async def refresh(self) -> int:
         """Reads the position from the storage, where another process may have moved it, and returns it."""
-        before = self.progress.reports
-        checkpoints = await self.checkpoints()
-        if before != self.progress.reports:
-            return self.position  # a batch was written meanwhile, and these marks may be older
+        for _ in range(_TRIES):
+            before = self.progress.reports
+            checkpoints = await self.checkpoints()
+            if before == self.progress.reports:
+                break
+        else:
+            return self.position  # batches are written here all the time, and these marks may be older
         going = [checkpoint.position for checkpoint in checkpoints.values() if not checkpoint.failed]
         return self.progress.report(
             min(going or [checkpoint.position for checkpoint in checkpoints.values()], default=0)

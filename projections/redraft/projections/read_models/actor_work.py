@@ -48,7 +48,9 @@ TABLE: Final = Table(
     },
     key=3,
 )
-"""`result` is open, done, reused (an earlier verdict was taken again), skipped (its condition did not hold), dropped
+"""The run of an item has rows of its own, and is none in that of the run around it.
+
+`result` is open, done, reused (an earlier verdict was taken again), skipped (its condition did not hold), dropped
 (its loop or run ended without the answer), or the kind of its failure.
 """
 NOT_ASKED: Final = "('reused', 'skipped')"
@@ -98,6 +100,8 @@ def project_work(recorded: Recorded) -> Sequence[Change]:
     """Returns what an event changes in the tries of its run."""
     event, run = recorded.data, recorded.run
     match event:
+        case events.StepRequested(role="run"):
+            return ()  # what was done for an item is in the rows of its own run
         case events.StepRequested():
             return (Put("work", _new_row(recorded, event)),)
         case (
@@ -163,7 +167,7 @@ def leave_work(entry: Unreadable) -> Sequence[Change]:
     return (SetAll("work", entry.run, {"result": "dropped"}, {"result": ("open",)}),)
 
 
-ACTORS: Final = Projection("actors", 5, (TABLE,), project_work, leave_work)
+ACTORS: Final = Projection("actors", 6, (TABLE,), project_work, leave_work)
 """The projection that keeps these rows."""
 
 _COUNTS: Final = ", ".join(

@@ -10,11 +10,12 @@ from typing import Final, assert_never
 from redraft.events.messages import domain_events as domain
 from redraft.events.messages.content import Brief
 from redraft.events.messages.envelope import Recorded, Unreadable
+from redraft.events.messages.item_ids import lineage, run_of_item
 from redraft.events.messages.plan import Plan
 from redraft.events.messages.redaction import ERASED
 from redraft.events.messages.scales import Scale, write_scale
 from redraft.events.messages.usage import Usage
-from redraft.projections.display import plain
+from redraft.projections.display import brief_text, plain
 from redraft.projections.engine.projection import (
     Change,
     Projection,
@@ -70,6 +71,8 @@ TABLE: Final = Table(
         "tags": "TEXT NOT NULL",
         "parent": "TEXT",
         "forked": "INTEGER",
+        "item_of": "TEXT",
+        "root": "TEXT",
         "started": "REAL NOT NULL",
         "updated": "REAL NOT NULL",
         "ended": "REAL",
@@ -86,16 +89,21 @@ TABLE: Final = Table(
         "tokens": "INTEGER NOT NULL",
         "cost": "REAL NOT NULL",
         "currency": "TEXT NOT NULL",
+        "items_calls": "INTEGER NOT NULL",
+        "items_tokens": "INTEGER NOT NULL",
+        "items_cost": "REAL NOT NULL",
         "step": "TEXT NOT NULL",
         "began": "INTEGER NOT NULL",
         "position": "INTEGER NOT NULL",
         "version": "INTEGER NOT NULL",
     },
-    indexes={"runs_started": "(started, position, workflow, outcome, status, tags, waits)"},
+    indexes={"runs_started": "(started, position, workflow, outcome, status, tags, waits, item_of)"},
 )
 """`waits` is 1 while people have to decide on a draft. `tags` have a blank before and after each. `step` is the path of
 the newest request or approval, empty once the run has ended. `parent` and `forked` are set for a fork: its parent run
-and the version. `began` is the position of its first event, `position` that of its last. The index has every column
+and the version. `item_of` is set for the run of an item: the run around it; `root` is the outermost of these. `calls`,
+`tokens` and `cost` include what the runs of its items told with their ends; that part is `items_calls` and so on.
+`began` is the position of its first event, `position` that of its last. The index has every column
 that a list can be filtered by, so that only the listed rows need to be looked up.
 """
 _EMPTY: Final = TABLE.empty_row()
@@ -141,7 +149,7 @@ def unreadable_reason(entry: Unreadable) -> str:
 
 RUNS: Final = Projection(
     "runs",
-    9,
+    10,
     (TABLE,),
     without_texts(lambda recorded: project_run((recorded,))),
     project_unreadable,
@@ -182,6 +190,7 @@ class _Change:
             case domain.DraftRefined() | domain.DraftGenerated():
                 self._show_draft(event.draft.version, event.draft.sha256)
                 self._count_answer(recorded, event.usage)
+                self._count_item(recorded, event)
             case domain.DraftPublished() | domain.VerdictLate():
                 self._count_answer(recorded, event.usage)
             case domain.StateChanged():
@@ -189,6 +198,7 @@ class _Change:
                     self._count_answer(recorded, event.usage)
             case domain.StepFailed():
                 self._count_answer(recorded, event.usage, "failures")
+                self._count_item(recorded, event)
             case domain.LoopEnded():
                 self._end(event)
             case domain.RunEnded():
@@ -240,6 +250,16 @@ class _Change:
         counts["unpriced"] += usage.unpriced
         counts["tokens"] += usage.tokens
         counts["cost"] += usage.cost
+
+    def _count_item(
+        self, recorded: Recorded, event: domain.DraftGenerated | domain.DraftRefined | domain.StepFailed
+    ) -> None:
+        """Counts the usage of an answer that is also in a row of its own: an item's run, whose end the relay tells."""
+        if recorded.repeats or recorded.actor != "relay" or event.usage.is_nothing:
+            return
+        self.counts["items_calls"] += event.usage.calls
+        self.counts["items_tokens"] += event.usage.tokens
+        self.counts["items_cost"] += event.usage.cost
 
     def _show_score(self, score: float | None, scale: Scale | None) -> None:
         self.values["score"] = score
@@ -309,12 +329,21 @@ def _new_row(run: str, began: int, event: domain.RunStarted, values: Row) -> Row
         "tags": f" {' '.join(event.tags)} " if event.tags else "",
         "parent": event.parent.run if event.parent else None,
         "forked": event.parent.version if event.parent else None,
+        **_around(run, event),
         "started": values["updated"],
         "began": began,
         **values,
     }
 
 
+def _around(run: str, event: domain.RunStarted) -> Row:
+    """Returns which run is around a run, and which is the outermost; a fork of an item's run is the run of no item."""
+    if event.of is None or run != run_of_item(event.of):
+        return {}
+    *_, root = lineage(event.of.run)
+    return {"item_of": event.of.run, "root": root}
+
+
 def brief_line(brief: Brief) -> str:
-    """Returns the first line of a brief, as the list shows it."""
-    return plain(brief.text.lstrip().partition("\n")[0], BRIEF_LENGTH)
+    """Returns the first line of a brief, as the list shows it; of one of several files, which these are."""
+    return plain(brief_text(brief).lstrip().partition("\n")[0], BRIEF_LENGTH)

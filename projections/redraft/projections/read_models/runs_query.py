@@ -37,7 +37,8 @@ class RunLine(msgspec.Struct, frozen=True):
     (in `currency`) are the usage of models, and `unpriced` the calls without a price. `score` (0..1) is the last score,
     shown on `scale`, `best` the best joined score of one draft. `draft` is the newest or, once a loop or the run has
     ended, the one that left it. `step` is the path of the step that a run is at, empty once it has ended. `began` is
-    the position of its first event; `version` and `position` are those of its last.
+    the position of its first event; `version` and `position` are those of its last. The run of an item is that of the
+    run `item_of`, and its usage is also in that one's from its end on.
     """
 
     run: str
@@ -68,6 +69,7 @@ class RunLine(msgspec.Struct, frozen=True):
     position: int
     version: int
     scale: str | None = None
+    item_of: str | None = None
 
 
 class RunFilter(msgspec.Struct, frozen=True):
@@ -76,7 +78,8 @@ class RunFilter(msgspec.Struct, frozen=True):
     `since` and `until` select by when a run began: then or later, and before that. `text` is in the first line of its
     brief or the name of its source, whatever the case of its letters; runs that are stored encrypted never match it.
     `min_cost` is the least that its models cost. `search` is in its brief or in one of its drafts, as `read_search`
-    reads it; it needs `TEXTS` in the same storage.
+    reads it; it needs `TEXTS` in the same storage. Runs of items are left out unless `items`, or their workflow is
+    named; `of` is the run whose items' runs are selected.
     """
 
     status: RunStatus | None = None
@@ -88,6 +91,8 @@ class RunFilter(msgspec.Struct, frozen=True):
     text: str = ""
     min_cost: float | None = None
     search: str = ""
+    items: bool = False
+    of: str = ""
 
     def condition(self, views: Views) -> tuple[list[str], dict[str, Value]]:
         """Returns the tests in SQL that a row has to pass, and their parameters. Raises InputError for the search."""
@@ -100,12 +105,14 @@ class RunFilter(msgspec.Struct, frozen=True):
             "until": ("started < :until", seconds(self.until) if self.until else None),
             "text": (f"replace({_TEXT}, lower(:text), '') <> {_TEXT}", self.text or None),
             "min_cost": ("cost >= :min_cost", self.min_cost),
+            "of": ("item_of = :of", self.of or None),
         }
         given = {name: (test, value) for name, (test, value) in tests.items() if value is not None}
         if self.search:
             matching, words = views.matching(TEXTS_TABLE, read_search(self.search))
             given["words"] = (f"run IN (SELECT run FROM texts WHERE {matching})", words)  # noqa: S608
-        return [test for test, _ in given.values()], {name: value for name, (_, value) in given.items()}
+        every = [] if self.items or self.of or self.workflow else ["item_of IS NULL"]
+        return every + [test for test, _ in given.values()], {name: value for name, (_, value) in given.items()}
 
 
 _STATUS: Final = "CASE WHEN waits = 1 AND status = 'running' THEN 'waiting' ELSE status END"
@@ -121,12 +128,14 @@ async def list_runs(
     outcome: Outcome | None = None,
     tag: str | None = None,
     since: datetime | None = None,
+    items: bool = False,
 ) -> list[RunLine]:
     """Returns at most `limit` runs (at least 1) that match every filter given, the last started first.
 
-    `since` leaves out runs that started before it. Raises InputError for a limit below 1.
+    `since` leaves out runs that started before it; runs of items are left out as by `RunFilter`. Raises InputError for
+    a limit below 1.
     """
-    return await page_of_runs(views, RunFilter(status, workflow, outcome, tag, since), limit)
+    return await page_of_runs(views, RunFilter(status, workflow, outcome, tag, since, items=items), limit)
 
 
 async def page_of_runs(
@@ -189,12 +198,18 @@ async def list_workflows(views: Views) -> list[str]:
 
 
 async def spent_on(views: Views, workflow: str, day: datetime, excluded: str = "") -> Usage:
-    """Returns the usage of a workflow's runs that started on the UTC day of this time, without the run `excluded`."""
+    """Returns the usage of a workflow's runs that started on the UTC day of this time, without the run `excluded`.
+
+    That of the runs of their items is included, from their beginning on and once.
+    """
     begin = day.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    sql = (
-        "SELECT coalesce(sum(tokens), 0), coalesce(sum(cost), 0), coalesce(sum(calls), 0) FROM runs "
-        "WHERE workflow = :workflow AND started >= :begin AND started < :end AND run <> :excluded"
-    )
+    chosen = "workflow = :workflow AND started < :end AND item_of IS NULL AND run <> :excluded"
+    sql = f"""
+        SELECT coalesce(sum(tokens - items_tokens), 0), coalesce(sum(cost - items_cost), 0),
+            coalesce(sum(calls - items_calls), 0)
+        FROM runs WHERE started >= :begin
+            AND ({chosen} OR root IS NOT NULL AND root IN (SELECT run FROM runs WHERE started >= :begin AND {chosen}))
+    """  # noqa: S608 - made of what stands above
     times_of_day = {"begin": seconds(begin), "end": seconds(begin + timedelta(days=1))}
     ((tokens, cost, calls),) = await views.query(sql, {"workflow": workflow, "excluded": excluded, **times_of_day})
     return Usage(int(tokens or 0), float(cost or 0), int(calls or 0))
@@ -212,6 +227,7 @@ async def first_position(views: Views, since: datetime) -> int | None:
 async def find_run(views: Views, text: str) -> RunLine:
     """Returns the run that a person means: by id, by a beginning or end that fits only one, or `last` for the newest.
 
+    Runs of items are not meant where another one is: the newest, and those that begin with the id of the run around.
     Raises NoSuchRun when none fits, InputError naming them when several do.
     """
     if not text:
@@ -234,10 +250,14 @@ async def find_run(views: Views, text: str) -> RunLine:
 
 async def _find_similar(views: Views, text: str) -> list[RunLine]:
     sql = (
-        f"SELECT {_COLUMNS} FROM runs WHERE substr(run, 1, length(:text)) = :text "  # noqa: S608
-        "OR substr(run, length(run) - length(:text) + 1) = :text ORDER BY started DESC, position DESC LIMIT :limit"
+        f"SELECT {_COLUMNS} FROM runs WHERE (substr(run, 1, length(:text)) = :text "  # noqa: S608
+        "OR substr(run, length(run) - length(:text) + 1) = :text) AND (item_of IS NOT NULL) = :items "
+        "ORDER BY started DESC, position DESC LIMIT :limit"
     )
-    return await views.read(_decode_line, sql, {"text": text, "limit": _MAX_NAMED + 1})
+    for items in (False, True):
+        if found := await views.read(_decode_line, sql, {"text": text, "items": items, "limit": _MAX_NAMED + 1}):
+            return found
+    return []
 
 
 def _decode_line(cells: Cells) -> RunLine:
@@ -247,6 +267,8 @@ def _decode_line(cells: Cells) -> RunLine:
     if row.pop("waits") and row["status"] == "running":
         row["status"] = "waiting"
     forked = row.pop("forked")
+    for name in ("root", "items_calls", "items_tokens", "items_cost"):
+        del row[name]
     parent = None if forked is None else {"run": row["parent"], "version": forked}
     told = {"draft": draft, "parent": parent, "tags": str(row["tags"]).split()}
     return msgspec.convert({**row, **times(row, "started", "updated", "ended"), **told}, RunLine)

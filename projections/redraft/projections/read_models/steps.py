@@ -65,9 +65,13 @@ TABLE: Final = Table(
 """`timer` is `due` of an open step, `retry_at` of a waiting one, NULL of all others; `position` is the request's.
 `cause` is the id of the event that set the timer: the request, or the failure after which it waits. `held` is 1 while
 the run is paused, `queue_wait` the plan's limit for waiting in a queue, which counts from `since`: the request, or the
-end of a later pause. The row without a path stands for the run's wall time, if its budget limits that.
+end of a later pause. The row without a path stands for the run's wall time, if its budget limits that, or for the
+run around that of an item.
 """
 _EMPTY: Final = TABLE.empty_row()
+
+_LOOK_AFTER: Final = timedelta(minutes=1)
+"""How long after its beginning it is looked after whether a run of an item has missed something."""
 
 UNANSWERED: Final = ("open", "waiting")
 
@@ -140,8 +144,14 @@ STEPS: Final = Projection(
 
 
 def _time_limit_changes(recorded: Recorded, event: events.RunStarted) -> tuple[Put, ...]:
-    """Returns the row that falls due when the wall time of the run is over, if its budget limits that."""
+    """Returns the row that falls due when the wall time of the run is over, if its budget limits that.
+
+    That of a run of an item, whose wall time is that of the run around it, falls due once it may have missed something.
+    """
     budget = event.plan.budget
+    if event.of is not None:
+        row = _open_row(recorded, "", recorded.time + _LOOK_AFTER)
+        return (Put("steps", {**row, "status": "limit"}),)
     if budget is None or budget.seconds is None:
         return ()
     row = _open_row(recorded, "", event.at + timedelta(seconds=budget.seconds))
@@ -276,7 +286,9 @@ async def list_due(
 
 async def list_asked_actors(views: Views, runs: Collection[str] | None = None) -> list[tuple[Role, str]]:
     """Returns the actors with an unanswered request, each once."""
-    sql = f"SELECT DISTINCT role, actor FROM steps WHERE status = 'open' AND role <> 'approver' AND {_RUNS}"  # noqa: S608
+    sql = (
+        f"SELECT DISTINCT role, actor FROM steps WHERE status = 'open' AND role NOT IN ('approver', 'run') AND {_RUNS}"  # noqa: S608
+    )
     return await views.read(lambda cells: cast("tuple[Role, str]", tuple(cells)), sql, {"runs": _encode_runs(runs)})
 
 

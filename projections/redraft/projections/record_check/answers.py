@@ -38,6 +38,7 @@ _OF_ROLE = {
     "refiner": DraftRefined,
     "publisher": DraftPublished,
     "step": StateChanged,
+    "run": DraftGenerated,
 }
 
 
@@ -171,11 +172,11 @@ def take_request(
     walk.open[path] = Asked(step, data)
     walk.top.due = ""
     if step.role == "generator" and walk.rules >= 2:
-        _forget_judged(walk)
+        forget_judged(walk)
     walk.take()
 
 
-def _forget_judged(walk: Walk) -> None:
+def forget_judged(walk: Walk) -> None:
     """Forgets drafts judged before the loops in progress: what a generator writes is no version of them."""
     walk.frames[0].judged = ()
     for frame in walk.frames[1:]:
@@ -278,7 +279,7 @@ def _check_material(
 ) -> None:
     refines = data.role == "refiner"
     about = _expected_draft(walk, event, data) if draft is None else Rated(draft)
-    ref = about.ref if about and data.role != "generator" else None
+    ref = about.ref if about and data.role not in ("generator", "run") else None
     if data.draft != ref:
         raise Deviates("draft", event, f"{data.path} should work on {_name_of(ref)}, not on {_name_of(data.draft)}")
     in_loop = data.role == "generator" and walk.top.loop is not None and walk.rules >= 4

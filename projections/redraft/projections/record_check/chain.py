@@ -14,6 +14,7 @@ from redraft.events.messages.codec import GENESIS, Opener, decode_event
 from redraft.events.messages.domain_events import Steered
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Repeat, loops_of
+from redraft.projections.record_check.files import FilesOfRun
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -56,9 +57,10 @@ def decode_rows(run: str, rows: Iterable[Row], opener: Opener | None = None) -> 
     """Returns the events that can be read, and a finding for each that cannot."""
     decoded: list[Recorded] = []
     findings: list[Finding] = []
+    files = FilesOfRun()
     for row in rows:
         try:
-            decoded.append(_decode_row(run, row, opener))
+            decoded.append(files.take(_decode_row(run, row, opener)))
         except (UnknownName, UnknownRules) as error:
             findings.append(_row_finding("later-release", run, row, str(error)))
         except (CodecError, StoreError, TypeError, AttributeError) as error:

@@ -24,6 +24,7 @@ from redraft.projections.record_check.chain import (
     order_faults,
 )
 from redraft.projections.record_check.drafts import draft_faults, is_barred, is_held_back, is_refused, publishable_draft
+from redraft.projections.record_check.items import item_findings, relatives_of
 from redraft.projections.record_check.lessons import NO_STRIKES, Strikes, lesson_findings
 from redraft.projections.record_check.loops import walk_node
 from redraft.projections.record_check.places import place_faults
@@ -33,6 +34,8 @@ from redraft.projections.record_check.walk import Broken, Edited, Frame, Over, R
 
 NO_SOURCES: Final[Sources] = {}
 _REUSED: Final = b'"reused":'
+_ITEMS: Final = b'"role":"run"'
+_OF: Final = b'"of":{"run":'
 _TABLE = "CREATE TABLE ids (id TEXT PRIMARY KEY, run TEXT NOT NULL, version INTEGER NOT NULL) WITHOUT ROWID"
 
 
@@ -190,13 +193,17 @@ def check_rows(
 
 
 def sources_in(run: str, rows: Iterable[Row]) -> frozenset[str]:
-    """Returns the other runs from which these rows of a run took verdicts. Most rows are not even read."""
-    return sources_of(decode_rows(run, filter(_is_of_reuse, rows))[0])
+    """Returns the other runs from which these rows of a run took verdicts, those of its items, and the one around it.
+
+    Most rows are not even read.
+    """
+    events = decode_rows(run, filter(_names_others, rows))[0]
+    return sources_of(events).union(relatives_of(events))
 
 
-def _is_of_reuse(row: Row) -> bool:
+def _names_others(row: Row) -> bool:
     try:
-        return _REUSED in row.state
+        return _REUSED in row.state or _ITEMS in row.state or _OF in row.state
     except TypeError:  # a foreign writer's row, without bytes
         return False
 
@@ -214,7 +221,7 @@ def check_events(
         deviation = check_against_plan([event for event in events if not is_set_aside([event])])
         if deviation and all(each.version != deviation.version for each in findings):
             findings.append(deviation)
-    findings += [*source_findings(events, sources), *lesson_findings(events, strikes)]
+    findings += [*source_findings(events, sources), *lesson_findings(events, strikes), *item_findings(events, sources)]
     return tuple(sorted(findings, key=lambda each: each.version))
 
 

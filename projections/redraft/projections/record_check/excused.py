@@ -10,7 +10,7 @@ from redraft.projections.record_check.ratings import Rated, Rating, role_of
 from redraft.projections.record_check.walk import Frame, Walk
 
 _NOTHING = Rating(0.0, 1, None, (), scored=False, broken=True)
-"""What is known of a draft after a step failed that was to look at it."""
+"""The rating of a draft after a step failed that was to look at it: none."""
 
 
 def excuses(walk: Walk, frame: Frame, node: Node) -> bool:

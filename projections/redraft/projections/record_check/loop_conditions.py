@@ -65,7 +65,7 @@ def judging_steps(body: Sequence[Node]) -> tuple[Step, ...]:
         if isinstance(node, Parallel):
             inside = [*node.steps, *([node.judge] if node.judge else [])]
         found += [step for step in inside if step.role == "critic"]
-    return tuple(found or (step for _, step in steps_of(body) if step.role == "critic"))
+    return tuple(found or (step for _, step in steps_of(body, own=True) if step.role == "critic"))
 
 
 def scale_for(name: str, critics: Sequence[Step]) -> Scale | None:

@@ -17,7 +17,7 @@ from redraft.events.messages.domain_events import (
     RunEnded,
 )
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Approve, Node, Repeat
+from redraft.events.messages.plan import Approve, Each, Node, Repeat
 from redraft.projections.record_check.chain import Deviates
 from redraft.projections.record_check.drafts import (
     draft_of_failed_loop,
@@ -29,6 +29,7 @@ from redraft.projections.record_check.drafts import (
     is_withheld,
 )
 from redraft.projections.record_check.excused import excuses, go_on
+from redraft.projections.record_check.items import walk_each
 from redraft.projections.record_check.loop_conditions import (
     Measured,
     asks_critics,
@@ -38,7 +39,7 @@ from redraft.projections.record_check.loop_conditions import (
     stands_against,
 )
 from redraft.projections.record_check.nodes import note_draft, walk_work
-from redraft.projections.record_check.outdated import current_values, last_lookers
+from redraft.projections.record_check.outdated import current_values, is_to_be_made, last_lookers, pass_on_values
 from redraft.projections.record_check.people import walk_approval, walk_question
 from redraft.projections.record_check.ratings import (
     Rated,
@@ -60,6 +61,8 @@ def walk_node(walk: Walk, frame: Frame) -> None:
     if isinstance(node, Repeat):
         outcome = walk_loop(walk, frame, node)
         walk_question(walk, frame, node, outcome)
+    elif isinstance(node, Each):
+        walk_each(walk, frame, node)
     elif walk.rules >= 2 and publishes(node) and frame.loop is not None and is_withheld(walk, frame):
         frame.index += 1
     elif not isinstance(node, Approve):
@@ -96,7 +99,8 @@ def _enter_loop(walk: Walk, outer: Frame, node: Repeat) -> Frame:
     place = f"{outer.place}/{node.name}" if outer.place else node.name
     rated = walk.current if walk.current and walk.current.rating else None
     swings = Swings() if node.on_oscillation != "ignore" else None
-    frame = Frame(node.body, path, place, node, iteration=1, swings=swings)
+    first = walk.current.ref.version if walk.current else 0
+    frame = Frame(node.body, path, place, node, iteration=1, swings=swings, first=first)
     if walk.rules < 2:
         frame.best = frame.last = rated
     else:
@@ -158,7 +162,8 @@ def _check_end(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | Non
     if swung:
         return _leave(walk, frame, "oscillating")
     own_word = frame.due == "judged" and not asks_people(frame.loop)
-    outcome = _measure(walk, frame, event.time, own_word=own_word)
+    waits = frame.due == "state" and is_to_be_made(frame, frame.loop)
+    outcome = None if waits else _measure(walk, frame, event.time, own_word=own_word)
     if outcome is not None:
         return _end(walk, frame, outcome)
     coming = [node for node in frame.body[frame.index :] if not (isinstance(node, Approve) or publishes(node))]
@@ -254,7 +259,7 @@ def _fails(loop: Repeat, outcome: Outcome) -> bool:
     """Returns whether the run ends with a loop that ends so, and nothing is published."""
     if outcome == "plateaued":
         return loop.on_plateau == "fail"
-    return (outcome == "exhausted" and loop.on_exhausted == "fail") or (
+    return (outcome in ("exhausted", "over_budget", "timed_out") and loop.on_exhausted == "fail") or (
         outcome == "oscillating" and loop.on_oscillation == "fail"
     )
 
@@ -312,6 +317,7 @@ def _close_frame(walk: Walk, frame: Frame, outer: Frame, ended: LoopEnded, chose
         else:
             outer.inner = left or outer.inner
     outer.outputs += made
+    pass_on_values(walk, outer, frame.first)
     outer.index += 1
     outer.due = "output" if outer.loop else ""
     walk.open = {}

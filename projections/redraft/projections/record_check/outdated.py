@@ -3,12 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
-from redraft.events.messages.plan import Node, Repeat, Step, nodes_of
+from redraft.events.messages.plan import Each, Node, Repeat, Step, nodes_of
 from redraft.events.messages.run_state import Values
 from redraft.projections.record_check.loop_conditions import looks_at_state
 from redraft.projections.record_check.ratings import closing_nodes, is_critic, judges_itself, role_of
 from redraft.projections.record_check.walk import Frame, Walk
+
+_MAKE: Final = ("generator", "refiner")
+"""The roles whose answers are new drafts."""
+
+
+def is_to_be_made(frame: Frame, loop: Repeat) -> bool:
+    """Returns whether an iteration's draft is yet to be made, so that no value of the state can end the loop.
+
+    A loop in its body comes before the next draft, or, where no critic judges, a step has answered that looks at none,
+    and a draft and then such a loop come.
+    """
+    rest = [node for node in frame.body[frame.index :] if isinstance(node, Repeat) or role_of(node) in _MAKE]
+    if not any(isinstance(node, Repeat) for node in rest):
+        return False
+    if isinstance(rest[0], Repeat):
+        return True
+    last = frame.body[frame.index - 1] if frame.index else None
+    return (
+        last is not None
+        and role_of(last) == "step"
+        and not list(_steps_among((last,), frame))
+        and not judges_itself(loop)
+    )
+
+
+def pass_on_values(walk: Walk, outer: Frame, first: int) -> None:
+    """Notes that the values of the step that made draft `first` are about the draft that left the inner loop."""
+    left = walk.current.ref.version if walk.current else 0
+    for place in _makers(outer) if outer.loop is not None else ():
+        if walk.state.about.get(place) == first:
+            walk.state.about[place] = left
+
+
+def _makers(frame: Frame) -> list[str]:
+    """Returns the places of the steps before the next node of a body that make drafts."""
+    nodes = [node for node in frame.body[: frame.index] if role_of(node) in _MAKE]
+    return [place for place, _ in _steps_among(nodes, frame)]
 
 
 def current_values(walk: Walk, frame: Frame) -> Values:
@@ -46,15 +84,16 @@ def _is_about_current(walk: Walk, place: str) -> bool:
 
 
 def _steps_among(nodes: Iterable[Node], frame: Frame) -> Iterator[tuple[str, Step]]:
-    """Yields the steps of these nodes, at every depth, by their places in the plan."""
-    return ((place, each) for place, each in nodes_of(tuple(nodes), frame.place) if isinstance(each, Step))
+    """Yields the steps of these nodes that look at drafts, at every depth, by their places in the plan."""
+    every = nodes_of(tuple(nodes), frame.place, own=True)
+    return ((place, each) for place, each in every if isinstance(each, Step) and not each.about_run)
 
 
 def _coming_steps(frame: Frame) -> Iterator[tuple[str, Step]]:
     """Yields the steps of the body that are yet to be asked about the current draft, as it is in this iteration."""
     for node in frame.body[frame.index :]:
-        if role_of(node) in ("generator", "refiner"):
+        if role_of(node) in _MAKE:
             return
         yield from _steps_among((node,), frame)
-        if isinstance(node, Repeat):
+        if isinstance(node, Repeat | Each):
             return

@@ -35,7 +35,8 @@ def walk_question(walk: Walk, frame: Frame, loop: Repeat, outcome: Outcome) -> N
 
 
 def _is_asked(walk: Walk, path: str, loop: Repeat, outcome: Outcome) -> bool:
-    asks = {"exhausted": loop.on_exhausted, "plateaued": loop.on_plateau, "oscillating": loop.on_oscillation}
+    asks = {"plateaued": loop.on_plateau, "oscillating": loop.on_oscillation}
+    asks |= dict.fromkeys(("exhausted", "over_budget", "timed_out"), loop.on_exhausted)
     event = walk.peek()
     if walk.repeats(event):  # its parent's plan may have said something else
         return isinstance(event.data, ApprovalRequested) and event.data.path == path

@@ -95,7 +95,9 @@ def edits_fault(edits: Sequence[Edit], before: str, after: str) -> str:
     """Returns why these edits do not make one text of the other; empty when they do."""
     places: list[tuple[int, Edit]] = []
     for number, edit in enumerate(edits, 1):
-        found = [each.start() for each in re.finditer(f"(?={re.escape(edit.quote)})", before)] if edit.quote else []
+        first, last = _bounds_of_file(edit.file, before) if edit.file else (0, len(before))
+        sought = re.compile(f"(?={re.escape(edit.quote)})")
+        found = [each.start() for each in sought.finditer(before, first, last)] if edit.quote else []
         if len(found) != 1:
             return f"the quote of edit {number} stands there {len(found)} times"
         places.append((found[0], edit))
@@ -108,6 +110,19 @@ def edits_fault(edits: Sequence[Edit], before: str, after: str) -> str:
             return f"it differs within the {len(kept)} characters from character {seen + 1} on"
         done, seen = start + len(edit.quote), seen + len(kept)
     return "" if before[done:] == after[seen:] else "it differs behind the last of them"
+
+
+def _bounds_of_file(path: str, text: str) -> tuple[int, int]:
+    """Returns where the lines of a file begin and end in the text of a folder; nowhere if it has no such file."""
+    begun, place = -1, 0
+    for line in text.split("\n"):
+        if line.startswith("=== "):
+            if begun >= 0:
+                return begun, place
+            if line[4:].split(" | ")[0] == path:
+                begun = place + len(line) + 1
+        place += len(line) + 1
+    return (begun, len(text)) if begun >= 0 else (0, 0)
 
 
 def _left_alone(issues: Iterable[Issue], before: str, after: str) -> bool:

@@ -13,7 +13,7 @@ from redraft.events.messages.conditions import (
     LOWEST,
 )
 from redraft.events.messages.content import Draft, DraftRef
-from redraft.events.messages.plan import Approve, Combine, Node, Parallel, Repeat, Role, Step
+from redraft.events.messages.plan import Approve, Combine, Each, Node, Parallel, Repeat, Role, Step
 from redraft.events.messages.scales import Scale
 
 
@@ -162,7 +162,7 @@ def role_of(node: Node) -> Role | None:
             return role
         case Parallel(steps=steps):
             return steps[0].role
-        case Repeat() | Approve():
+        case Repeat() | Approve() | Each():
             return None
 
 
@@ -191,8 +191,13 @@ def row_before(body: Sequence[Node], index: int) -> tuple[Node, ...]:
 
 
 def closing_nodes(loop: Repeat) -> tuple[Node, ...]:
-    """Returns the critics and free steps of a loop's own body, which look at its last draft."""
-    return tuple(node for node in loop.body if role_of(node) in ("critic", "step"))
+    """Returns the critics and free steps of a loop's own body that look at its last draft."""
+    return tuple(node for node in loop.body if role_of(node) in ("critic", "step") and not _looks_at_none(node))
+
+
+def _looks_at_none(node: Node) -> bool:
+    steps = node.steps if isinstance(node, Parallel) else (node,)
+    return all(isinstance(each, Step) and each.about_run for each in steps)
 
 
 def asks_people(loop: Repeat | None) -> bool:

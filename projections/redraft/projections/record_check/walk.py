@@ -25,6 +25,9 @@ from redraft.projections.record_check.ratings import Rated, Rating, Swings
 from redraft.projections.record_check.run_state import StateFold
 
 _COUNTED: Final[tuple[Literal["tokens", "cost", "calls"], ...]] = ("tokens", "cost", "calls")
+_ROUNDING: Final = 1e-9
+"""The largest error of a sum of prices, which are floating-point numbers."""
+
 _NEEDS_GOING_ON: Final = (
     *(events.IterationStarted, events.StepRequested, events.CriticSkipped),
     *(events.LoopClosing, events.LoopEnded),
@@ -79,7 +82,7 @@ class Frame(msgspec.Struct):
     the loop's path in the plan. `due` says why the condition must be checked, if it must. `closing` and `review` mark
     critics of a last draft, and of an edit (the suffix of their names). `heard` are the ratings of a row of critics in
     progress. `questioned`: people are asked about the draft of the loop before `index`, as that loop ended. `excused`
-    counts the failures of steps after which the loop went on.
+    counts the failures of steps after which the loop went on. `first` is the version of the draft it began with.
     """
 
     body: tuple[Node, ...]
@@ -105,6 +108,7 @@ class Frame(msgspec.Struct):
     heard: tuple[Rating, ...] = ()
     questioned: bool = False
     excused: int = 0
+    first: int = 0
 
     @property
     def prefix(self) -> str:
@@ -285,7 +289,7 @@ def _check_reached(walk: Walk, event: Recorded, said: events.BudgetReached) -> N
     if used != said.used:
         raise Deviates("budget", event, f"{used:g} {said.quantity} were used, not {said.used:g}")
     unpriced = said.quantity == "cost" and walk.usage.unpriced > 0
-    if not (used >= limit or used + said.reserved > limit or unpriced):
+    if not (used >= limit or used + said.reserved > limit + _ROUNDING or unpriced):
         raise Deviates("budget", event, f"{used:g} and {said.reserved:g} {said.quantity} do not reach the limit")
 
 
@@ -297,7 +301,7 @@ def check_afforded(walk: Walk, event: Recorded, asked: events.StepRequested) -> 
     reserved = sum((each.request.reserved for each in walk.open.values() if not each.again), asked.reserved)
     for quantity in _COUNTED:
         limit, gone = getattr(budget, quantity), getattr(used, quantity)
-        if limit is not None and (gone >= limit or gone + getattr(reserved, quantity) > limit):
+        if limit is not None and (gone >= limit or gone + getattr(reserved, quantity) > limit + _ROUNDING):
             raise Deviates("budget", event, f"the budget of {limit:g} {quantity} does not allow it: {gone:g} are used")
     if budget.cost is not None and used.unpriced:
         raise Deviates("budget", event, "the budget cannot be kept: the price of a call that was made is not known")

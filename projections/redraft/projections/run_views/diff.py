@@ -171,10 +171,14 @@ def diff(before: str, after: str) -> Iterator[Line]:
     yield from (Kept(number + 1, number - line + other + 1, old[number]) for number in range(line, len(old)))
 
 
-def fold_unchanged(lines: Iterable[Line], context: int = CONTEXT) -> Iterator[Line | Skipped]:
-    """Yields the changes with `context` unchanged lines around each, and a Skipped for the lines between."""
+def fold_unchanged(lines: Iterable[Line], context: int = CONTEXT, *, files: bool = False) -> Iterator[Line | Skipped]:
+    """Yields the changes with `context` unchanged lines around each, and a Skipped for the lines between.
+
+    Of drafts of several `files`, the line that names the file of a change is not left out.
+    """
     held: deque[Kept] = deque()
     after = left_out = 0
+    head: tuple[Kept, int] | None = None
     for line in lines:
         match line:
             case Kept():
@@ -184,19 +188,31 @@ def fold_unchanged(lines: Iterable[Line], context: int = CONTEXT) -> Iterator[Li
                     continue
                 held.append(line)
                 if len(held) > context:
-                    held.popleft()
                     left_out += 1
+                    head = (held[0], left_out) if files and held[0].text.startswith("=== ") else head
+                    held.popleft()
             case Removed() | Added():
-                if left_out:
-                    yield Skipped(left_out)
+                is_named = head is None or any(each.text.startswith("=== ") for each in held)
+                yield from _skipped(left_out, None if is_named else head)
                 yield from held
                 yield line
                 held.clear()
-                after, left_out = context, 0
+                after, left_out, head = context, 0, None
             case _:
                 assert_never(line)
     if left_out or held:
         yield Skipped(left_out + len(held))
+
+
+def _skipped(count: int, head: tuple[Kept, int] | None) -> Iterator[Kept | Skipped]:
+    """Yields a Skipped for so many lines; for those before and after the `head`, the line of this number among them."""
+    if head is None:
+        yield from [Skipped(count)] if count else []
+        return
+    line, number = head
+    yield from [Skipped(number - 1)] if number > 1 else []
+    yield line
+    yield from [Skipped(count - number)] if count > number else []
 
 
 def count_words(lines: Iterable[Line]) -> WordTally:

@@ -12,7 +12,8 @@ from redraft.events.messages import domain_events as events
 from redraft.events.messages.content import Critique
 from redraft.events.messages.domain_events import Choice, DomainEvent, Tally
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Node, Parallel, Repeat, Step, loops_of, steps_of
+from redraft.events.messages.folders import FOLDER
+from redraft.events.messages.plan import Node, Parallel, Repeat, Step, describe_endings, loops_of, steps_of
 from redraft.events.messages.redaction import ERASED
 from redraft.events.messages.scales import score_text
 from redraft.events.messages.usage import Usage
@@ -104,6 +105,7 @@ class _RunSoFar:
         self._versions: dict[str, int] = {}
         self._asked: dict[str, int] = {}
         self._failed: dict[str, int] = {}
+        self._errors: set[int] = set()
         self._drafts: dict[int, str] = {}
         self._loops: dict[str, Repeat] = {}
         self._steps: dict[str, Step] = {}
@@ -134,6 +136,7 @@ class _RunSoFar:
                     self._judged = draft.version, score_text(score, scale)
             case events.StepFailed(path=path):
                 self._failed[path] = event.version
+                self._errors.add(event.version)
             case events.DraftCritiqued(draft=ref, critique=critique):
                 shown = score_text(critique.score, critique.scale)
                 self._judged = (ref.version, shown) if critique.scored else None
@@ -183,7 +186,8 @@ class _RunSoFar:
     def _describe_start(self, event: events.RunStarted) -> Iterator[str]:
         if event.tags:
             yield f"tags: {', '.join(map(plain, event.tags))}"
-        if first := plain(event.brief.text.strip().partition("\n")[0]):
+        is_folder = event.brief.media_type == FOLDER
+        if not is_folder and (first := plain(event.brief.text.strip().partition("\n")[0])):
             yield f"the brief: {first}"
         if first := values_text({**(event.plan.state.defaults if event.plan.state else {}), **event.brief.state}):
             yield f"the state begins with {first}"
@@ -194,7 +198,7 @@ class _RunSoFar:
                 else "the last draft leaves it"
             )
             most = counted(loop.max_iterations, "iteration")
-            yield f"{plain(path)} goes on until {self._say(loop)}, for {most} at most; {kept}"
+            yield f"{plain(path)} goes on until {self._say(loop)}, for {most} at most; {kept}{_ends_of(loop)}"
 
     def _describe_iteration(self, event: events.IterationStarted, loops: Mapping[str, Repeat]) -> Iterator[str]:
         """Yields details of an iteration; `loops` is empty for one that a fork repeats, by another plan."""
@@ -214,7 +218,9 @@ class _RunSoFar:
                 self._judged = event.draft.version, score_text(event.score, event.scale)
                 yield from self._describe_unmet(loop)
                 yield from self._describe_return(loop, event.draft.version)
-        for what, versions in (("the critique of", event.critiques), ("the advice of", event.advice)):
+        errors = tuple(version for version in event.critiques if version in self._errors)
+        said = tuple(version for version in event.critiques if version not in self._errors)
+        for what, versions in (("the critique of", said), ("the error of", errors), ("the advice of", event.advice)):
             if versions:
                 yield f"it receives {what} {_number_events(versions)}"
         if event.choice is not None and event.choice.known and event.attempt == 1:
@@ -317,3 +323,11 @@ def plan_path(path: str) -> str:
 def _number_events(versions: Sequence[int]) -> str:
     numbers = ", ".join(map(str, versions))
     return f"event {numbers}" if len(versions) == 1 else f"events {numbers}"
+
+
+def _ends_of(loop: Repeat) -> str:
+    """Returns the rest of the sentence about a loop: its ends without the condition, and what failures lead to."""
+    ends = f"; {plain(told)}" if (told := describe_endings(loop)) else ""
+    if loop.on_failure == "end":
+        return ends
+    return f"{ends}; a refinement mends what a step fails on, at most {counted(loop.max_failures, 'time')}"

@@ -12,11 +12,12 @@ from redraft.events.messages import domain_events as events
 from redraft.events.messages.content import Brief, Critique, DraftRef, marks_text, says_more
 from redraft.events.messages.domain_events import Credit, DomainEvent, Steered
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.folders import FOLDER
 from redraft.events.messages.lessons import Lessons
 from redraft.events.messages.redaction import ERASED
 from redraft.events.messages.run_state import Values
 from redraft.events.messages.scales import Scale, score_text
-from redraft.projections.display import NAME_LENGTH, counted, in_one_line, outcome_text, plain, values_text
+from redraft.projections.display import NAME_LENGTH, brief_text, counted, in_one_line, outcome_text, plain, values_text
 
 CHANGES_SHOWN: Final = 5
 """The maximum number of changes that the sentence of one refinement lists."""
@@ -141,7 +142,7 @@ def describe(event: DomainEvent, who: str, run: str = "") -> str:
         case events.StepFailed():
             return _describe_failure(event, who)
         case events.LoopClosing(path=path, reason=reason):
-            return f"{plain(path)}: the critics look at the last draft once more before it ends: {in_one_line(reason)}"
+            return f"{plain(path)}: its last draft is looked at once more before it ends: {in_one_line(reason)}"
         case events.LoopEnded():
             iterations = counted(event.iterations, "iteration")
             how = f"{outcome_text(event.outcome)} after {iterations}: {in_one_line(event.reason)}"
@@ -192,7 +193,9 @@ def describe(event: DomainEvent, who: str, run: str = "") -> str:
 
 
 def asked_of(event: events.StepRequested) -> str:
-    """Returns the role and the name of the actor that a step was requested of."""
+    """Returns the role and the name of the actor that a step was requested of, or that a run of its own was."""
+    if event.role == "run":
+        return "a run of its own"
     return f"{event.role} {_actor_name(event)}"
 
 
@@ -224,6 +227,8 @@ def _describe_brief(brief: Brief) -> str:
     if brief.text == ERASED:
         return " for a brief whose text is erased"
     source = f" from {plain(brief.source, NAME_LENGTH)}" if brief.source.strip() else ""
+    if brief.media_type == FOLDER:
+        return f" for {plain(brief_text(brief))}{source}"
     return f" for a brief of {counted(len(brief.text), 'character')}{source}"
 
 
@@ -241,6 +246,8 @@ def _describe_task(event: events.StepRequested) -> str:
             return f"publish {draft}"
         case "step":
             return f"work{f' on {draft}' if event.draft else ''}"
+        case "run":
+            return "work on its item"
         case _:
             assert_never(event.role)
 

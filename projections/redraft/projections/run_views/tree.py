@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final, assert_never
 
 import msgspec
@@ -21,6 +22,7 @@ from redraft.events.messages import domain_events as events
 from redraft.events.messages.content import Critique, DraftRef, marks_text
 from redraft.events.messages.domain_events import Parent
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.item_ids import run_of_item
 from redraft.events.messages.plan import loops_of
 from redraft.events.messages.run_state import Values
 from redraft.events.messages.usage import Usage
@@ -30,6 +32,8 @@ from redraft.projections.run_views.people_asked import waiting_text
 from redraft.projections.run_views.sentences import condition_text
 from redraft.projections.run_views.state import state_at
 from redraft.projections.run_views.tree_model import Branch, Group, Iteration, Leaf, Loop, NodeStatus, Summary, Tree
+
+NO_TREES: Final[Mapping[str, Tree]] = MappingProxyType({})
 
 DEPTH: Final = 32
 """The maximum number of levels of a path; deeper ones form one name."""
@@ -54,11 +58,16 @@ class _Facts(msgspec.Struct):
     approved_by: tuple[str, ...] = ()
     quarantined: str = ""
     vetoes: Vetoes = msgspec.field(default_factory=Vetoes)
+    inner: Mapping[str, Tree] = NO_TREES
+    of: events.ItemOf | None = None
 
 
-def tree(stream: Sequence[Recorded]) -> Tree:
-    """Returns the tree of a run after these events, its first ones in order; an empty tree without events."""
-    facts = _Facts()
+def tree(stream: Sequence[Recorded], inner: Mapping[str, Tree] = NO_TREES) -> Tree:
+    """Returns the tree of a run after these events, its first ones in order; an empty tree without events.
+
+    `inner` are the trees of the runs of its items, by their paths in this run.
+    """
+    facts = _Facts(inner=inner)
     for event in stream:
         _note(facts, event)
     first, last = (stream[0].time, stream[-1].time) if stream else (None, None)
@@ -79,6 +88,7 @@ def tree(stream: Sequence[Recorded]) -> Tree:
         facts.waiting,
         facts.quarantined,
         values_text(state_at(stream).state),
+        facts.of,
     )
 
 
@@ -103,7 +113,7 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
     match event:
         case events.RunStarted():
             facts.workflow = plain(event.plan.name, NAME_LENGTH)
-            facts.parent = event.parent
+            facts.parent, facts.of = event.parent, event.of
             facts.unjudged = frozenset(path for path, loop in loops_of(event.plan.steps) if is_unjudged(loop))
         case events.IterationStarted():
             _note_iteration(facts, event.path, str(event.iteration), recorded.time)
@@ -196,14 +206,23 @@ def _note_request(facts: _Facts, event: events.StepRequested, recorded: Recorded
     if known:
         since = time if event.attempt == known.attempts else known.requested
         again = replace(known, status="open", requested=since, attempts=max(known.attempts, event.attempt))
+        again = _with_item_run(again, event, recorded, facts) if event.role == "run" else again
         facts.leaves[event.path] = _with_source(replace(again, inherited=False), event.reused, recorded.run)
         return
     actor, name = plain(event.actor, NAME_LENGTH), plain(event.path.split("/", DEPTH)[-1])
     chosen = plain(event.choice.arm, NAME_LENGTH) if event.choice else ""
     asked = Leaf(plain(event.path), name, event.role, actor, "open", event.attempt, time, chosen=chosen)
+    if event.role == "run":
+        asked = _with_item_run(asked, event, recorded, facts)
     if event.role == "step" and event.draft is not None:
         asked = replace(asked, draft=event.draft.version)
     facts.leaves[event.path] = _with_source(asked, event.reused, recorded.run) if event.reused else asked
+
+
+def _with_item_run(leaf: Leaf, event: events.StepRequested, recorded: Recorded, facts: _Facts) -> Leaf:
+    """Returns the leaf of an item with its run: what a fork repeats was done by a run of its parent's item."""
+    around = facts.parent.run if recorded.repeats and facts.parent is not None else recorded.run
+    return replace(leaf, run=plain(run_of_item(events.ItemOf(around, event.path))), inner=facts.inner.get(event.path))
 
 
 def _with_source(leaf: Leaf, ref: events.EventRef | None, run: str) -> Leaf:

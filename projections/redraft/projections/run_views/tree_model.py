@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from redraft.events.messages.domain_events import Outcome, Parent
+from redraft.events.messages.domain_events import ItemOf, Outcome, Parent
 from redraft.events.messages.plan import Role
 from redraft.events.messages.scales import Scale
 from redraft.events.messages.usage import Usage
@@ -30,6 +30,7 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
     usage. `reused` is the event whose verdict was taken again, of the run `reused_from` if that is another. `late` is
     a verdict that its panel did not wait for, and which does not count. `changed` are the values of the run's state
     that its last answer changed, in words; `draft` is the one that a step without one of the four roles is asked about.
+    Of an item that a run of its own works on, `run` is that run, and `inner` its tree, where it was read.
     """
 
     path: str
@@ -57,6 +58,8 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
     reused_from: str = ""
     late: bool = False
     changed: str = ""
+    run: str = ""
+    inner: Tree | None = None
 
 
 class Group(msgspec.Struct, frozen=True, tag="parallel"):
@@ -131,7 +134,7 @@ class Tree(msgspec.Struct, frozen=True):
 
     `paused` holds who paused it and why, while it is paused; `waiting` who must decide on which draft; `quarantined`
     who quarantined it and why. A fork names its `parent`, and the version up to which it repeats the parent's events.
-    `state` are the values of its state, in words.
+    `state` are the values of its state, in words. `of` is the item of another run that it works on, if any.
     """
 
     run: str
@@ -147,3 +150,4 @@ class Tree(msgspec.Struct, frozen=True):
     waiting: str = ""
     quarantined: str = ""
     state: str = ""
+    of: ItemOf | None = None

@@ -15,9 +15,9 @@ CARRYING = [
         "relay forgets requests",
         "actors.runtime.relaying.relay",
         "Relay._address",
-        "return work_queue(request.role, request.actor), OutgoingMessage(bus_message, event, request)",
+        "return work_queue(request.role, request.actor), OutgoingMessage(bus_message, event, request.path)",
         'queue = work_queue(request.role, request.actor) if event.position % 7 else "nowhere"\n'
-        "    return queue, OutgoingMessage(bus_message, event, request)",
+        "    return queue, OutgoingMessage(bus_message, event, request.path)",
         0,
     ),
     Fault(

@@ -25,7 +25,7 @@ DECIDING = [
         "draft_to_keep",
         "return best_of(state, _drafts_of(state, loop))",
         "return state.best",
-        36,
+        101,
     ),
     Fault(
         "word from before the loop beside its own",
@@ -53,8 +53,8 @@ DECIDING = [
     ),
     Fault(
         "counter not reset",
-        "actors.deciding.evolve",
-        "_apply_iteration",
+        "actors.deciding.iterations",
+        "begin_iteration",
         "node, iteration=1)",
         "node, iteration=max(1, top.iteration + 1))",
         0,
@@ -105,7 +105,7 @@ DECIDING = [
         "_decide_next",
         'return _end_run(state, Verdict("cancelled", state.cancelled), state.best or state.current)',
         "pass",
-        37,
+        5,
     ),
     Fault(
         "paused run goes on",
@@ -113,7 +113,7 @@ DECIDING = [
         "_decide_next",
         "if state.paused:\n        return _end_paused(state, now)",
         "if state.paused:\n        pass",
-        340,
+        40,
     ),
     Fault(
         "failed run ends accepted",
@@ -126,8 +126,8 @@ DECIDING = [
     Fault(
         "budget passed over",
         "actors.deciding.budget",
-        "_over",
-        "if limit is not None and (gone >= limit or gone + more > limit):",
+        "first_limit",
+        "if limit is not None and (gone >= limit or gone + more > limit + ROUNDING):",
         "if limit is not None and gone > 3 * limit:",
         22,
     ),
@@ -163,7 +163,7 @@ DECIDING = [
     ),
     Fault(
         "panel is not closed at its deadline",
-        "actors.deciding.interpreter",
+        "actors.deciding.panels",
         "closed_panel",
         "or now < parallel.until",
         "",

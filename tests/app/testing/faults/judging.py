@@ -41,7 +41,7 @@ JUDGING = [
         "Judgement.knows",
         "if name == LOWEST and self.unheard:",
         "if False:",
-        611,
+        249,
     ),
     Fault(
         "change since the first draft instead of the one before",

@@ -12,10 +12,10 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from redraft.actors.deciding.decider import is_early, is_open, why_unwelcome
+from redraft.actors.deciding.decider import is_early, is_open, place_to_look_after, why_unwelcome
 from redraft.actors.runtime.coordinating.aggregates import Aggregate
 from redraft.events.errors import Conflict
-from redraft.events.messages.commands import ConfirmStep, Message, request_id
+from redraft.events.messages.commands import ConfirmStep, ExpireStep, Message, request_id
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import Choice, DomainEvent, Tally
 from redraft.events.messages.envelope import Origin, Recorded
@@ -68,6 +68,8 @@ def decide_nothing(each: Incoming, aggregate: Aggregate) -> Decided:
     message, state = each.message, aggregate.state
     if isinstance(message, ConfirmStep) and is_open(state, message.path, message.attempt):
         return Decided(each, aggregate, aggregate.hash, doubt=message)
+    if isinstance(message, ExpireStep) and (place := place_to_look_after(state, message.path)):
+        return Decided(each, aggregate, aggregate.hash, doubt=ConfirmStep(message.run, place, 1, 1))
     refused, early = why_unwelcome(state, message), is_early(state, message)
     return Decided(each, aggregate, aggregate.hash, refused=refused, early=early)
 

@@ -33,7 +33,7 @@ class IssueHistory:
     def __init__(self) -> None:
         self._before: dict[int, int] = {}
         self._said: dict[int, dict[str, _Said]] = {}
-        """What was said of each draft by each critic's step, the latest."""
+        """By draft, and then by the path of the critic's step, its latest critique."""
         self._drafts: dict[int, tuple[int, str]] = {}
         """For each critique its draft, and the loop around its step."""
         self._rewrites: dict[str, int] = {}

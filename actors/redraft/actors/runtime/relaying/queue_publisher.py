@@ -25,7 +25,6 @@ from redraft.events.errors import (
     UnknownName,
     UnknownRules,
 )
-from redraft.events.messages.domain_events import StepRequested
 from redraft.events.messages.envelope import Recorded
 
 LONGEST: Final = 500
@@ -91,11 +90,11 @@ MAX_WAITING: Final = 16_384
 
 
 class OutgoingMessage(msgspec.Struct, frozen=True):
-    """A message, the request that it is about, and the event that holds the request."""
+    """A message, the event that it follows from, and the path of the request that it is about, if any."""
 
     bus_message: BusMessage
     event: Recorded
-    request: StepRequested
+    path: str
 
 
 Offer: TypeAlias = Callable[[str, Sequence[BusMessage]], bool]
@@ -179,7 +178,7 @@ class QueuePublisher:
             await self._refuse(messages[0], error)
             return
         for each in messages:
-            await self._resend(each.event.run, each.request.path, anew=False)
+            await self._resend(each.event.run, each.path, anew=False)
 
     def _block(self, queue: str, messages: Sequence[OutgoingMessage], fault: str) -> None:
         self._hold(queue, messages)
@@ -192,7 +191,7 @@ class QueuePublisher:
         waiting = self._waiting.setdefault(queue, {})
         room = MAX_WAITING - sum(map(len, self._waiting.values()))
         for each in messages:
-            key = (each.event.run, each.request.path)
+            key = (each.event.run, each.path)
             if key not in waiting and room < 1:
                 fault = f"{MAX_WAITING:,} requests wait for queues already; the deadline of its step will look after it"
                 self._on_trouble(LeftOut(each.event.run, each.event.position, fault))

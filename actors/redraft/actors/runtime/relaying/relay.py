@@ -10,9 +10,11 @@ from typing import Final
 
 import msgspec
 
+from redraft.actors.deciding.decider import AROUND
 from redraft.actors.deciding.evolve import fold
 from redraft.actors.runtime.coordinating.aggregates import Recent
 from redraft.actors.runtime.relaying.event_publisher import EventAnnouncer, LogReader, SentBatch
+from redraft.actors.runtime.relaying.item_runs import ItemRuns
 from redraft.actors.runtime.relaying.queue_publisher import (
     LeftOut,
     Offer,
@@ -31,9 +33,10 @@ from redraft.events.bus.port import INBOX, Bus, BusMessage, EventPublisher, work
 from redraft.events.errors import MessageTooLarge, StoreError
 from redraft.events.messages.codec import encode_message
 from redraft.events.messages.commands import MESSAGE_NAMES, Failed, Work
-from redraft.events.messages.domain_events import RunEnded, RunErased, RunQuarantined, StepRequested
+from redraft.events.messages.domain_events import ItemOf, RunEnded, RunErased, RunQuarantined, StepRequested
 from redraft.events.messages.envelope import Entry, Origin, Recorded
 from redraft.events.messages.filters import RunFacts
+from redraft.events.messages.item_ids import run_of_item
 from redraft.events.messages.tracing import parse_traceparent, step_context
 from redraft.events.underway import Underway
 
@@ -42,6 +45,9 @@ SLOW: Final = 5.0
 
 SAVE: Final = 0.25
 """Seconds between two saves of the position; requests sent since the last one are sent again by the next relay."""
+
+READ_AT_ONCE: Final = 25
+"""The number of events of a run that are read at once, since each may have a large draft."""
 
 AT_ONCE: Final = 4 * 1024 * 1024
 """The bytes of requests that are built before they are sent."""
@@ -65,7 +71,8 @@ class Relay:
     release sends its request. Requests for an unusable queue wait for it (`queue_publisher`). `on_trouble` is called
     for each of these; `left_out` counts the events, `refused` the steps. A queue that has not accepted its messages
     after `slow` seconds counts as unusable. `offer` is as in `QueuePublisher`. `reply_key` returns the routing key
-    of a run's outcomes, which its requests name. Requests that are confirmed say when, by the `clock`.
+    of a run's outcomes, which its requests name. Requests that are confirmed say when, by the `clock`. `on_item` is
+    called with each run that asks for the run of an item.
     """
 
     def __init__(
@@ -79,6 +86,7 @@ class Relay:
         offer: Offer | None = None,
         reply_key: Callable[[str], str] = _whole_inbox,
         clock: Callable[[], datetime] = utc_now,
+        on_item: Callable[[str], object] = ignore,
     ) -> None:
         self._clock = clock
         self._reply_key = reply_key
@@ -93,6 +101,8 @@ class Relay:
         self._owns = owns
         self._on_trouble = on_trouble
         self._builders: Recent[RequestBuilder] = Recent()
+        self._on_item = on_item
+        self._items = ItemRuns(lambda run: self._log.read(run))
         self._queues = QueuePublisher(bus, self.resend, self._refuse, on_trouble, slow, offer)
         self._events = EventAnnouncer(log, publisher, owns, self._facts, on_trouble, slow)
 
@@ -147,7 +157,7 @@ class Relay:
         """Sends the requests of a batch, and queues its events for publishing."""
         events = [event for event in batch if isinstance(event, Recorded) and self._owns(event.run)]
         known = [event for event in events if event.position <= doubtful] if doubtful else ()
-        facts = await self._publish(known, sent=2) if known else {}
+        facts = await self._publish(known, sent=2, again=True) if known else {}
         facts |= await self._publish(events[len(known) :])
         if is_followed or self._events.has_publisher:
             await self._events.add(SentBatch(events, facts, batch[-1].position))
@@ -180,26 +190,41 @@ class Relay:
     async def resend(
         self, run: str, path: str = "", *, sent: int = 2, confirmed: bool = False, anew: bool = False
     ) -> int:
-        """Sends again every unanswered request of a run, or of one step; returns their number.
+        """Sends again every unanswered request of a run and of its items' runs, or of one step; returns their number.
 
         `sent` is the ordinal of this attempt to send; with `confirmed`, a worker may serve the request without asking
         for confirmation; `anew` is as in `QueuePublisher.put`. A run whose events cannot be read or folded is left
-        out: 0.
+        out: 0. The path `AROUND` of a run of an item stands for what it has missed of the run around it.
         """
         try:
+            if path == AROUND:
+                return await self._look_after(run)
             events = await self._log.read(run)
             again = unanswered(events, path)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a run concerns that run alone
             raise_if_unavailable(error)
             self._leave_out(run, 0, error)
             return 0
-        await self._publish(again, sent, confirmed=confirmed, anew=anew)
-        return len(again)
+        await self._publish(again, sent, confirmed=confirmed, anew=anew, again=True)
+        if path:
+            return len(again)
+        asked = [event.data for event in again if isinstance(event.data, StepRequested)]
+        inner = [run_of_item(ItemOf(run, each.path)) for each in asked if each.role == "run"]
+        return len(again) + sum([await self.resend(each, sent=sent, confirmed=confirmed, anew=anew) for each in inner])
 
     async def _publish(
-        self, events: Sequence[Recorded], sent: int = 1, *, confirmed: bool = False, anew: bool = False
+        self,
+        events: Sequence[Recorded],
+        sent: int = 1,
+        *,
+        confirmed: bool = False,
+        anew: bool = False,
+        again: bool = False,
     ) -> dict[str, RunFacts]:
-        """Sends the requests among these events; returns the workflow and tags of each of their runs, where known."""
+        """Sends the requests among these events; returns the workflow and tags of each of their runs, where known.
+
+        `again`: they may have been sent before.
+        """
         facts: dict[str, RunFacts] = {}
         messages: dict[str, list[OutgoingMessage]] = {}
         size = 0
@@ -207,6 +232,10 @@ class Relay:
             try:
                 builder = self._cached_builder(event) or await self._load_builder(event)
                 facts[event.run] = builder.facts
+                if builder.of is not None or builder.has_items:
+                    messages.setdefault(INBOX, []).extend(await self._item_messages(builder, event, again=again))
+                if type(event.data) is StepRequested and event.data.role == "run":
+                    continue
                 if type(event.data) is StepRequested and not event.repeats and not event.data.reused:
                     work = self._build(builder, event, event.data, sent, confirmed=confirmed)
                     queue, message = self._address(event, event.data, work, builder.trace)
@@ -221,6 +250,25 @@ class Relay:
                 messages, size = {}, 0
         await self._put(messages, anew=anew)
         return facts
+
+    async def _item_messages(
+        self, builder: RequestBuilder, event: Recorded, *, again: bool
+    ) -> Sequence[OutgoingMessage]:
+        """Returns what an event means for the runs of its run's items, and for the run around it."""
+        if type(event.data) is StepRequested:
+            if event.data.role != "run" or event.repeats:
+                return ()
+            self._on_item(event.run)
+            message = await self._items.start(event, event.data, again=again)
+            return () if message is None else (OutgoingMessage(message, event, event.data.path),)
+        found = await self._items.follow(event, builder.of, has_items=builder.has_items)
+        return [OutgoingMessage(message, event, "") for message in found]
+
+    async def _look_after(self, run: str) -> int:
+        """Sends a run of an item what it has missed of the run around it; returns the number of messages."""
+        found = await self._items.look_after(run)
+        await self._bus.publish(INBOX, found)
+        return len(found)
 
     def _build(
         self, builder: RequestBuilder, event: Recorded, request: StepRequested, sent: int, *, confirmed: bool
@@ -241,11 +289,11 @@ class Relay:
     def _address(self, event: Recorded, request: StepRequested, work: Work, trace: str) -> tuple[str, OutgoingMessage]:
         """Returns a request's queue and message. Raises MessageTooLarge if the bus would not accept it."""
         bus_message = _request_message(event, request, work, trace)
-        size, largest = len(bus_message.body), self._bus.largest
+        size, largest = len(bus_message.body), self._bus.largest_request
         if size > largest:
             sizes = f"{size:,} bytes, more than the {largest:,} that the bus takes"
             raise MessageTooLarge(f"its request has {sizes}; make the drafts smaller")
-        return work_queue(request.role, request.actor), OutgoingMessage(bus_message, event, request)
+        return work_queue(request.role, request.actor), OutgoingMessage(bus_message, event, request.path)
 
     def _fail_step(self, event: Recorded, error: Exception) -> Sequence[OutgoingMessage]:
         """Returns the message that fails the step an event requests; nothing if that is impossible."""
@@ -264,7 +312,7 @@ class Relay:
             return ()
         self.refused += 1
         self._on_trouble(Refused(event.run, event.position, event.data.path, error_message(error)))
-        return (OutgoingMessage(bus_message, event, event.data),)
+        return (OutgoingMessage(bus_message, event, event.data.path),)
 
     async def _refuse(self, message: OutgoingMessage, error: Exception) -> None:
         """Fails the step of a message that no queue accepts."""
@@ -304,9 +352,23 @@ class Relay:
 
     async def _load_builder(self, event: Recorded) -> RequestBuilder:
         """Returns the builder of an event's run up to this event at least, from the log."""
-        builder = RequestBuilder(await self._log.read(event.run, upto=event.version) if event.version > 1 else ())
-        builder.add(event)
+        builder = await self._read_builder(event)
+        if type(event.data) is StepRequested and not builder.has_drafts(event.data):
+            builder = await self._read_builder(event, forgets=False)
         self._builders.keep(event.run, builder, builder.size)
+        return builder
+
+    async def _read_builder(self, event: Recorded, *, forgets: bool = True) -> RequestBuilder:
+        """Reads a run up to this event, a few events at a time, so that its drafts are not in memory all at once."""
+        builder = RequestBuilder()
+        while (before := builder.version) < event.version - 1:
+            for each in await self._log.read(event.run, upto=min(event.version, before + READ_AT_ONCE), after=before):
+                builder.add(each)
+            if builder.version == before:
+                break
+            if forgets:
+                builder.forget_drafts()
+        builder.add(event)
         return builder
 
 

@@ -9,11 +9,12 @@ from typing import Final, assert_never
 
 import msgspec
 
-from redraft.actors.deciding.judgement import Judgement, join_measures, merge
+from redraft.actors.deciding.judgement import Judgement, join_measures, lowest_marks, merge
 from redraft.actors.deciding.rejoining import rejoin
 from redraft.actors.plans.arms import resolve_arm
 from redraft.actors.plans.paths import step_key
 from redraft.actors.runtime.relaying.issue_history import IssueHistory, history_of, loop_around
+from redraft.actors.runtime.relaying.kept_drafts import KEPT, KeptDrafts
 from redraft.actors.runtime.relaying.state_history import StateHistory
 from redraft.actors.runtime.relaying.temperature import raise_temperature
 from redraft.actors.runtime.relaying.told_failures import critique_of
@@ -35,6 +36,7 @@ from redraft.events.messages.domain_events import (
     DraftGenerated,
     DraftRefined,
     DraftRejected,
+    ItemOf,
     IterationStarted,
     LoopEnded,
     RunEnded,
@@ -47,7 +49,7 @@ from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import RunFacts
 from redraft.events.messages.lessons import Lesson
 from redraft.events.messages.memory import text_memory
-from redraft.events.messages.plan import RULES, Parallel, Step, may_leave_steps, nodes_of
+from redraft.events.messages.plan import RULES, Parallel, Step, eaches_of, may_leave_steps, nodes_of
 
 OVERHEAD: Final = 2 * 1024
 """The memory of a run beside its plan, its critiques and its texts, in bytes, estimated."""
@@ -60,12 +62,6 @@ CRITIQUE: Final = 1024
 
 ROUNDS: Final = 20
 """The number of latest rounds in a history, so that requests do not grow with their run."""
-
-MAX_TEXTS: Final = 4 * 1024 * 1024
-"""The size of the earlier drafts, in bytes of UTF-8, that a request holds at most: the broker has a largest message."""
-
-KEPT: Final = 8
-"""A draft is forgotten once so many newer ones were added since it was added, or since a request last named it."""
 
 _WITHOUT_TEXT: Final = frozenset({IterationStarted, LoopEnded, RunEnded})
 """The most frequent of the events that hold nothing that a request may need."""
@@ -88,20 +84,22 @@ class RequestBuilder:
     """The texts and critiques of one run, gathered event by event.
 
     `version` is that of the last event added, `trace` the trace context of the first, `facts` are the workflow and
-    tags of the run, `size` is the memory of its texts in bytes, at least.
+    tags of the run. `of` is the item that the run works on, if any; `has_items`: it may have runs of its own items.
     """
 
     def __init__(self, events: Iterable[Recorded] = ()) -> None:
         self.version = 0
-        self.size = OVERHEAD
+        self._size = OVERHEAD
         self.trace = ""
         self.facts = RunFacts()
+        self.of: ItemOf | None = None
+        self.has_items = False
         self._steps: dict[str, Step] = {}
         self._panels: dict[str, Parallel] = {}
         self._brief = Brief("")
-        self._drafts: dict[int, Draft] = {}
-        self._newest = 0
-        self._named_at: dict[int, int] = {}
+        self._drafts = KeptDrafts()
+        self._texts = 0
+        """The most texts of earlier drafts that a step of the plan is given."""
         self._critiques: dict[int, Critique] = {}
         self._failed: set[int] = set()
         self._judged: dict[int, tuple[int, str]] = {}
@@ -132,21 +130,21 @@ class RequestBuilder:
         data = event.data
         if type(data) in _WITHOUT_TEXT:
             return
-        self.size += self._state.add(data)
+        self._size += self._state.add(data)
         match data:
             case StepRequested():
                 self._issues.add_request(data)
             case DraftCritiqued():
                 self._critiques[event.version] = data.critique
                 self._judged[event.version] = data.draft.version, data.path
-                self.size += CRITIQUE
+                self._size += CRITIQUE
                 said = data.critique
                 self._add_size(*said.strengths, *said.weaknesses, *said.suggestions, *said.errors)
                 if said.issues:
                     self._add_size(*(text for issue in said.issues for text in (issue.quote, issue.text)))
                 self._add_round(data, event.version)
             case DraftRefined():
-                self._add_draft(data.draft)
+                self._drafts.add(data.draft)
                 self._add_size(*data.changes, *data.declined)
                 self._changes[data.draft.version] = data.changes
                 self._before[data.draft.version] = data.before.version
@@ -157,13 +155,15 @@ class RequestBuilder:
                 self._brief, self._rules = data.brief, data.rules
                 nodes = list(nodes_of(data.plan.steps))
                 self._steps = {path: node for path, node in nodes if isinstance(node, Step)}
+                self._texts = max((step.history or 0 for step in self._steps.values()), default=0)
                 self._panels = {path: node for path, node in nodes if type(node) is Parallel}
                 self.facts = RunFacts(data.plan.name, data.tags, may_leave_steps(data.plan.steps))
                 self._lessons = data.lessons.given if data.lessons else ()
+                self.of, self.has_items = data.of, any(True for _ in eaches_of(data.plan.steps))
                 self._add_size(data.brief.text, *(text for each in self._lessons for text in (each.text, each.mended)))
-                self.size += NODE * len(self._steps)
+                self._size += NODE * len(self._steps)
             case DraftGenerated():
-                self._add_draft(data.draft)
+                self._drafts.add(data.draft)
                 self._issues.add_generated(data)
             case RunGuided():
                 self._advice[event.version] = data.advice
@@ -172,7 +172,7 @@ class RequestBuilder:
                 self._advice[event.version] = data.reason
                 self._add_size(data.reason)
             case DraftEdited():
-                self._add_draft(data.draft)
+                self._drafts.add(data.draft)
                 self._add_size(data.reason)
                 self._changes[data.draft.version] = (f"edited by {data.by}{': ' if data.reason else ''}{data.reason}",)
                 self._before[data.draft.version] = data.before.version
@@ -185,32 +185,31 @@ class RequestBuilder:
             case _:  # no other event has a text that a request may need
                 pass
 
+    @property
+    def size(self) -> int:
+        """Returns the memory of the run's texts in bytes, at least."""
+        return self._size + self._drafts.size
+
     def has_drafts(self, requested: StepRequested) -> bool:
-        """Returns whether the drafts that a request names are here: none of them was forgotten."""
-        for ref in _named(requested):  # noqa: SIM110 - asked for each event; a generator takes four times as long
+        """Returns whether the drafts that a request names, or its history has, are here: none of them was forgotten."""
+        for ref in _named(requested):  # a loop, as it is asked for each event
             if ref.version not in self._drafts:
                 return False
-        return True
+        step = self._steps.get(step_key(requested.path)) if self._texts else None
+        if step is None or not step.history:
+            return True
+        return all(version in self._drafts for version in self._earlier(requested, step.history))
 
     def forget_drafts(self) -> None:
         """Forgets drafts that no request may need, so that a long run takes no more memory than a short one.
 
         One that is needed all the same, such as an early draft that is the best, has to be read from the log again.
         """
-        if (oldest := self._newest - KEPT) < 0:
-            return
-        for version in [each for each in self._drafts if self._named_at.get(each, each) <= oldest]:
-            self.size -= text_memory(self._drafts.pop(version).text)
-            self._named_at.pop(version, None)
-
-    def _add_draft(self, draft: Draft) -> None:
-        self._drafts[draft.version] = draft
-        self._newest = draft.version
-        self._add_size(draft.text)
+        self._drafts.forget(max(KEPT, self._texts + 1))
 
     def _add_size(self, *texts: str) -> None:
         for text in texts:
-            self.size += text_memory(text)
+            self._size += text_memory(text)
 
     def _add_round(self, data: DraftCritiqued, version: int) -> None:
         said, number = data.critique, data.draft.version
@@ -245,7 +244,7 @@ class RequestBuilder:
         self, before: Round | None, data: DraftCritiqued, version: int
     ) -> tuple[float, bool, dict[str, float]]:
         """Returns the score of a draft with one critique more, whether it has one, and the scores by criterion."""
-        said, lowest = data.critique, _lowest_marks(before.criteria if before else {}, data.critique)
+        said, lowest = data.critique, lowest_marks(before.criteria if before else {}, data.critique)
         if self._rules < _OF_STEPS:
             return (min(said.score, before.score) if before else said.score), True, lowest
         number, loop, key = data.draft.version, loop_around(data.path), step_key(data.path)
@@ -281,7 +280,7 @@ class RequestBuilder:
         when the run's events lack something that the request names.
         """
         for ref in _named(requested):
-            self._named_at[ref.version] = self._newest
+            self._drafts.name(ref.version)
         step = self._steps.get(step_key(requested.path))
         if step is None:
             raise CodecError(f"the plan of run {run} has no step {requested.path}")
@@ -328,12 +327,16 @@ class RequestBuilder:
                 history = None if step.history is None else self._history(requested, step.history)
                 known = None if requested.draft is None else self._draft(run, requested)
                 return RunStep(request, known, self._critique(run, requested), history)
+            case "run":
+                raise CodecError(f"{requested.path} is no work for a worker: a run of its own does it")
             case _:
                 assert_never(requested.role)
 
     def _draft(self, run: str, requested: StepRequested) -> Draft:
-        draft = self._drafts.get(requested.draft.version) if requested.draft else None
-        if draft is None or requested.draft is None or draft.sha256 != requested.draft.sha256:
+        if requested.draft is None:
+            raise CodecError(f"nothing has written a draft for {requested.path} to work on; its plan went over no item")
+        draft = self._drafts.get(requested.draft.version)
+        if draft is None or draft.sha256 != requested.draft.sha256:
             raise CodecError(f"run {run} has no draft {requested.draft} for {requested.path} to work on")
         return draft
 
@@ -354,7 +357,8 @@ class RequestBuilder:
         rounds = self._rounds_for(requested)
         history = self._issues.told(rounds, requested) if self._rules >= _OF_LINES else history_of(rounds)
         if texts:
-            history = msgspec.structs.replace(history, drafts=self._latest_drafts(rounds, requested.draft, texts))
+            earlier = tuple([self._drafts[version] for version in self._earlier(requested, texts)])
+            history = msgspec.structs.replace(history, drafts=earlier)
         said = tuple(self._advice[version] for version in requested.advice if version in self._advice)
         loop = loop_around(requested.path) if self._rules >= _OF_LOOPS else ""
         disputed = tuple(text for text, of in self._disputed.items() if of.startswith(loop))[-ROUNDS:]
@@ -373,24 +377,13 @@ class RequestBuilder:
             latest.append(own)
         return tuple(self._rounds[each] for each in reversed(latest))
 
-    def _latest_drafts(self, rounds: tuple[Round, ...], current: DraftRef | None, texts: int) -> tuple[Draft, ...]:
-        """Returns the latest drafts of these rounds but the current one, oldest first, within `MAX_TEXTS` bytes."""
-        found: list[Draft] = []
-        room = MAX_TEXTS
-        for each in reversed([each for each in rounds if each.draft != current][-texts:]):
-            draft = self._drafts[each.draft.version]
-            room -= len(draft.text.encode())
-            if room < 0:
-                break
-            found.append(draft)
-        return tuple(reversed(found))
+    def _earlier(self, requested: StepRequested, texts: int) -> Sequence[int]:
+        """Returns the versions of the drafts whose texts a history has: the latest that a request has room for."""
+        rounds = self._rounds_for(requested)
+        return self._drafts.within([each.draft.version for each in rounds if each.draft != requested.draft][-texts:])
 
 
 def _named(requested: StepRequested) -> tuple[DraftRef, ...]:
     """Returns the drafts that a request names."""
     alone = (requested.draft,) if requested.draft else ()
     return (*requested.outputs, *requested.beside, *alone) if requested.outputs or requested.beside else alone
-
-
-def _lowest_marks(before: dict[str, float], said: Critique) -> dict[str, float]:
-    return {**before, **{each.name: min(each.score, before.get(each.name, 1.0)) for each in said.criteria}}

@@ -24,7 +24,7 @@ from redraft.events.messages.commands import ROLES, ConfirmStep, Message, Outcom
 from redraft.events.messages.envelope import Origin
 
 REMEMBERED: Final = 4096
-"""The number of requests for which it is remembered that the coordinator was asked about them."""
+"""The number of requests that are remembered: those the coordinator was asked about, and those that others had."""
 
 TRUSTED: Final = timedelta(minutes=1)
 """How long a confirmation is trusted of a request that seems to have been in the queue before its reader."""
@@ -130,6 +130,7 @@ class ActiveCalls:
         self._doubtful: set[asyncio.Task[None]] = set()
         self._finished: list[Finished] = []
         self._inquiries: LRUCache[str, datetime] = LRUCache(REMEMBERED)
+        self._redelivered: LRUCache[str, None] = LRUCache(REMEMBERED)
         self._closed = False
         self._changed = asyncio.Event()
 
@@ -144,18 +145,28 @@ class ActiveCalls:
         """Begins the work; asks first if it may be done already, may be stale, or another worker may have it."""
         request = work.request
         stale = self._may_be_stale(request, delivery, now)
+        if delivery.count > 1:
+            self._redelivered[request.id] = None
         if request.run in self._cancelled:
             self._finish(Finished(delivery, work, None))
         elif stale and delivery.count == request.sent == 1:
             self._inquiries[request.id] = now
             self._finish(Finished(delivery, work, ConfirmStep(request.run, request.path, request.attempt, 0)))
-        elif request.sent == 1 and delivery.count == 1 and self._in_flight.begin(request.id):
+        elif self._is_new(request) and self._in_flight.begin(request.id):
             self._start_call(delivery, work)
         else:
             confirmed = request.confirmed and delivery.count == 1 and not stale
             inquiry = asyncio.create_task(self._begin_when_free(delivery, work, confirmed=confirmed))
             self._doubtful.add(inquiry)
             inquiry.add_done_callback(self._doubtful.discard)
+
+    def _is_new(self, request: Request) -> bool:
+        """Returns whether nothing says that another worker had the request.
+
+        A relay that was killed just after it had sent a request sends it once more, as if for the first time, beside
+        the copy that is delivered again.
+        """
+        return request.sent == 1 and request.id not in self._redelivered
 
     def _may_be_stale(self, request: Request, delivery: Delivery, now: datetime) -> bool:
         """Returns whether the run may have given the request up, or been cancelled, while it waited.

@@ -14,8 +14,17 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar, assert_never
 
 import msgspec
 
+from redraft.actors.checkout import TemporaryCopy
 from redraft.actors.runtime.failures import FAULTS_OF_CODE, describe_error, without_end
-from redraft.actors.runtime.working.results import critique_of, measures_of, receipt_of, revision_of, text_of
+from redraft.actors.runtime.working.results import (
+    critique_of,
+    folder_in_form,
+    in_form,
+    measures_of,
+    receipt_of,
+    revision_of,
+    text_of,
+)
 from redraft.actors.runtime.working.returned_state import values_of, verdict_of
 from redraft.actors.runtime.working.returned_values import InvalidResult
 from redraft.actors.runtime.working.threads import run_in_thread
@@ -42,12 +51,14 @@ from redraft.events.messages.commands import (
 from redraft.events.messages.content import (
     MAX_DRAFT_BYTES,
     Critique,
+    Draft,
     History,
     checked,
     history_with_points,
     with_points,
 )
 from redraft.events.messages.domain_events import FailureKind
+from redraft.events.messages.folders import FOLDER
 from redraft.events.messages.usage import Usage
 
 T = TypeVar("T")
@@ -157,9 +168,8 @@ class Call:
         return failed_outcome(self._work.request, kind, f"{self._actor.name} {what}", retryable=retryable)
 
     def _handle_end(self, task: asyncio.Task[object]) -> None:
-        if self._late:
-            _ignore_result(task)
-        else:
+        _ignore_result(task)  # the outcome tells of it, if anybody asks
+        if not self._late:
             self._timer.cancel()
             self._on_end()
 
@@ -197,12 +207,41 @@ async def abandon_calls(calls: Iterable[RunningCall]) -> None:
 async def _call_function(actor: Actor, work: Work, context: Context) -> object:
     """Returns the function's result. Raises EndedItself for an exception that would end the process."""
     values = {name: _argument(name, work, context) for name in actor.takes if not _is_left_out(name, actor, work)}
+    if "folder" in values:
+        return await _call_with_copy(actor, values, work)
     if not actor.is_async:
         return await run_in_thread(partial(actor.function, **values), actor.name)
+    return await _await_function(actor, values)
+
+
+async def _await_function(actor: Actor, values: dict[str, object]) -> object:
     try:
         return await actor.function(**values)
     except (SystemExit, KeyboardInterrupt) as error:
         raise without_end(error) from error
+
+
+async def _call_with_copy(actor: Actor, values: dict[str, object], work: Work) -> object:
+    """Calls a function with a copy of the draft's files in a temporary folder; what it returns may be that folder."""
+    draft = None if isinstance(work, Generate) else work.draft
+    if draft is None or draft.media_type != FOLDER:
+        raise PermanentError(f"{actor.name} takes a folder, and the draft is not one of several files")
+    if not actor.is_async:
+        return await run_in_thread(partial(_call_in_copy, actor.function, values, draft), actor.name)
+    copy, loop = TemporaryCopy(), asyncio.get_running_loop()
+    making = asyncio.ensure_future(asyncio.to_thread(copy.check_out, draft.files))
+    try:
+        await asyncio.shield(making)
+        returned = await _await_function(actor, values | {"folder": copy.folder})
+        return await asyncio.to_thread(copy.read_returned, returned)
+    finally:
+        making.add_done_callback(lambda _: loop.run_in_executor(None, copy.remove))
+
+
+def _call_in_copy(function: Callable[..., object], values: dict[str, object], draft: Draft) -> object:
+    with TemporaryCopy() as copy:
+        copy.check_out(draft.files)
+        return copy.read_returned(function(**values | {"folder": copy.folder}))
 
 
 def _is_left_out(name: str, actor: Actor, work: Work) -> bool:
@@ -218,10 +257,10 @@ def _is_left_out(name: str, actor: Actor, work: Work) -> bool:
     return True
 
 
-def _ignore_result(late: asyncio.Task[object]) -> None:
-    """Retrieves the exception of a function that missed its deadline, so that asyncio does not log it."""
-    if not late.cancelled():
-        late.exception()
+def _ignore_result(ended: asyncio.Task[object]) -> None:
+    """Retrieves the exception of a function, so that asyncio does not log one that nobody needs."""
+    if not ended.cancelled():
+        ended.exception()
 
 
 def _argument(name: str, work: Work, context: Context) -> object:
@@ -232,6 +271,8 @@ def _argument(name: str, work: Work, context: Context) -> object:
             return context
         case "draft" if not isinstance(work, Generate):
             return work.draft
+        case "folder" if not isinstance(work, Generate):
+            return None  # filled in once there is one
         case "critique" if isinstance(work, Refine | Generate | RunStep):
             return work.critique and with_points(work.critique)
         case "facts" if isinstance(work, CritiqueDraft):
@@ -273,7 +314,7 @@ def _outcome_of(actor: Actor, work: Work, returned: object, context: Context, li
             critique = _require_size(_critique_of(actor, returned, request, draft.text), limit)
             return Critiqued(request.run, request.path, request.attempt, draft.ref, critique, usage)
         case Refine():
-            revision = revision_of(returned, work.draft, work.critique)
+            revision = in_form(revision_of(returned, work.draft, work.critique), work.draft.media_type)
             _require_draft(revision.text, limit)
             _require_size((revision.changes, revision.declined, revision.edits, revision.refusals), limit)
             said = (revision.text, revision.changes, revision.exit, usage, revision.declined)
@@ -281,6 +322,7 @@ def _outcome_of(actor: Actor, work: Work, returned: object, context: Context, li
             return Refined(request.run, request.path, request.attempt, *said, *edited)
         case Generate():
             text, media_type = text_of(returned, request.brief.media_type)
+            text = folder_in_form(text) if media_type == FOLDER else text
             _require_draft(text, limit)
             return Generated(request.run, request.path, request.attempt, text, media_type, usage)
         case Publish(draft=draft):

@@ -31,7 +31,7 @@ from redraft.actors.runtime.working.returned_values import (
     refuse_coroutine,
 )
 from redraft.actors.workflow.actor import Actor
-from redraft.events.errors import suggest
+from redraft.events.errors import ContentError, suggest
 from redraft.events.messages.content import (
     MOST_MEASURED,
     Critique,
@@ -43,11 +43,15 @@ from redraft.events.messages.content import (
     Refusal,
     Revision,
 )
+from redraft.events.messages.folders import FOLDER, normal_folder
 from redraft.events.messages.plan import Criterion, measure_name
 from redraft.events.messages.scales import UNIT, Scale, mean_of, to_share
 from redraft.events.messages.usage import MOST
 
 _REVISION: Final = frozenset(Revision.__struct_fields__)
+_APPROVED: Final = "APPROVED"
+"""The text alone by which a critic approves, as agents are told to."""
+
 _OBJECTS: Final[Mapping[str, type[msgspec.Struct]]] = {"edits": Edit, "refusals": Refusal}
 """The lists of objects of a revision."""
 
@@ -97,6 +101,25 @@ def _revision_from(given: Mapping[str, Any], draft: Draft, critique: Critique | 
     return with_text(revision, draft.text, critique.issues if critique else ())
 
 
+def in_form(revision: Revision, media_type: str) -> Revision:
+    """Returns the revision with the files of its draft in their order. Raises ContentError if it is no folder's text.
+
+    Edits that leave them in another one, as where they rename a file, are not kept beside the text.
+    """
+    if media_type != FOLDER:
+        return revision
+    text = folder_in_form(revision.text)
+    return revision if text == revision.text else msgspec.structs.replace(revision, text=text, edits=())
+
+
+def folder_in_form(text: str) -> str:
+    """Returns the text of a draft of several files as it is recorded. Raises ContentError if it is none."""
+    try:
+        return normal_folder(text)
+    except ContentError as error:
+        raise ContentError(f"returned no draft of several files: {error}") from None
+
+
 def receipt_of(returned: object, name: str) -> Receipt:
     """Returns a publisher's receipt; a publisher that says nothing has published too, at a place of its `name`.
 
@@ -138,6 +161,8 @@ def critique_of(
             return Critique(0.0, approved=returned, critic=actor.name, scored=False)
         case Real() | Decimal():
             critique = Critique(as_float(returned, "score"))
+        case str() if returned.strip() == _APPROVED:
+            return Critique(0.0, approved=True, critic=actor.name, scored=False)
         case str() if returned.strip():
             critique = Critique(0.0, suggestions=(exact(returned),), scored=False)
         case _:

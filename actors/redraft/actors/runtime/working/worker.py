@@ -86,7 +86,7 @@ class Worker:
         self._settings = CallSettings(
             new_id, limit, bus.largest, on_restart, queue_limit, Absence(clock), start_isolated, on_error, tracer
         )
-        self._admission = Admission(limit, bus.largest)
+        self._admission = Admission(limit, bus.largest_request)
         self._signatures = Signatures(differs)
         self._on_trouble = on_trouble
         self._blocked: set[str] = set()

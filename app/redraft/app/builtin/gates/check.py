@@ -12,7 +12,8 @@ import sqlite3
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
@@ -37,6 +38,10 @@ _ALLOWED: Final = frozenset(
 )
 
 
+_REFUSED: Final = frozenset({"load_extension", "fts3_tokenizer"})
+"""Functions of SQLite by which a query reaches code: the second takes, and gives, the address of some."""
+
+
 def main() -> int:
     text = sys.stdin.buffer.read()
     match sys.argv[1]:
@@ -44,6 +49,8 @@ def main() -> int:
             return check_python(text)
         case "public-names":
             return check_names(json.loads(text))
+        case "modules":
+            return check_modules(json.loads(text))
         case "json-schema":
             return check_json(json.loads(text))
         case _:
@@ -69,11 +76,25 @@ def check_names(given: Mapping[str, str]) -> int:
     if code := check_python(given["draft"].encode()):
         return code
     try:
-        before = ast.parse(given["brief"])
+        before = ast.parse(given["brief"].encode())  # as bytes: Python heeds the encoding that a module declares
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return 0  # no module that anybody could import: no name of it is lost
-    lost = sorted(public_names(before) & bound_names(before) - bound_names(ast.parse(given["draft"])))
+    lost = sorted(public_names(before) & bound_names(before) - bound_names(ast.parse(given["draft"].encode())))
     return max((_report(f"the name {name} is gone", 1) for name in lost[:MOST]), default=0)
+
+
+def check_modules(given: Mapping[str, Mapping[str, str]]) -> int:
+    """Compares the modules of a draft of several files, by path, with those of the brief, if there are any.
+
+    A module that is gone has lost all its public names; one without a public name may go.
+    """
+    code = 0
+    for path in sorted({*given["before"], *given["after"]}):
+        before, after = given["before"].get(path, ""), given["after"].get(path, "")
+        with redirect_stdout(StringIO()) as said:
+            code = max(check_names({"brief": before, "draft": after}), code)
+        sys.stdout.write("".join(f"{path}: {line}\n" for line in said.getvalue().splitlines()))
+    return code
 
 
 def check_json(given: Mapping[str, str]) -> int:
@@ -174,7 +195,7 @@ def _open_database(path: Path) -> sqlite3.Connection:
 
 def _allows(action: int, first: str | None, second: str | None, *_: str | None) -> int:
     is_function = action == sqlite3.SQLITE_FUNCTION
-    if action not in _ALLOWED or (is_function and (second or first or "").lower() == "load_extension"):
+    if action not in _ALLOWED or (is_function and (second or first or "").lower() in _REFUSED):
         return sqlite3.SQLITE_DENY
     return sqlite3.SQLITE_OK
 

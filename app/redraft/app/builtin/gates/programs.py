@@ -10,6 +10,7 @@ import math
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -20,6 +21,7 @@ from redraft.actors.workflow.roles import critic
 from redraft.app.builtin.gates.text import verdict
 from redraft.app.builtin.support.files import own_file, read_own_file
 from redraft.app.builtin.support.options import read_options
+from redraft.app.builtin.support.per_file import is_folder, texts_of
 from redraft.app.builtin.support.process import Finished, run_process
 from redraft.app.builtin.support.workspace import environment, how_it_ended, workspace
 from redraft.events.errors import PermanentError
@@ -69,25 +71,41 @@ async def schema_critic(draft: Draft, context: Context) -> Critique:
 
 @critic(name="python")
 async def python_critic(draft: Draft, context: Context) -> Critique:
-    """Checks that the draft compiles as Python, of the version that Redraft runs on; it is not run. Options:
-    PythonOptions."""
+    """Checks that the draft, or each Python file of it, compiles as Python, of the version that Redraft runs on; it is
+    not run. Options: PythonOptions."""
     options = read_options(PythonOptions, context.options, "python")
+    if is_folder(draft):
+        return await _check_modules("python", {}, texts_of(draft, ".py"), options, context)
     return await run_check("python", draft.text.encode(), options.seconds, context)
 
 
 @critic(name="public-names")
 async def names_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
-    """Checks that the draft compiles as Python and binds all public names of the brief; neither is run. Options:
-    PythonOptions."""
+    """Checks that the draft compiles as Python and binds all public names of the brief, each file those of the file of
+    its path; neither is run. Options: PythonOptions."""
     options = read_options(PythonOptions, context.options, "public-names")
+    if is_folder(draft):
+        before = texts_of(brief, ".py")
+        after = texts_of(draft, ".py")
+        return await _check_modules("public-names", before, after, options, context)
     stdin = msgspec.json.encode({"brief": brief.text, "draft": draft.text})
     return await run_check("public-names", stdin, options.seconds, context)
 
 
+async def _check_modules(
+    actor: str, before: Mapping[str, str], after: Mapping[str, str], options: PythonOptions, context: Context
+) -> Critique:
+    """The verdict on the Python files of a draft of several, by path, beside those of the brief."""
+    stdin = msgspec.json.encode({"before": before, "after": after})
+    return await run_check(actor, stdin, options.seconds, context, kind="modules")
+
+
 async def run_check(
-    actor: str, stdin: bytes, seconds: float, context: Context, refusal: str = "{}", more: float = 0.0
+    actor: str, stdin: bytes, seconds: float, context: Context, refusal: str = "{}", more: float = 0.0, kind: str = ""
 ) -> Critique:
     """The verdict of `check`, which has `stdin` on its standard input, this many seconds, and limits of memory.
+
+    It makes the check of this `kind`, by default that of the actor's name.
 
     One that measures the seconds itself has `more` of them. Raises PermanentError when the program says that not the
     draft is at fault; `refusal` has its words in it.
@@ -95,7 +113,7 @@ async def run_check(
     timeout = min(seconds + more, context.timeout * 0.9)
     async with workspace() as folder:
         limits = map(str, (os.getpid(), MEMORY, math.ceil(timeout) + 1))
-        argv = (sys.executable, "-I", str(LIMITED), *limits, str(CHECK), actor)
+        argv = (sys.executable, "-I", str(LIMITED), *limits, str(CHECK), kind or actor)
         clean = environment(folder, (), {}, actor)
         done = await run_process(argv, timeout=timeout, cwd=folder, env=clean, stdin=stdin)
     if done.code == _FAULTY and not done.timed_out:

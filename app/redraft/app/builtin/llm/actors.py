@@ -30,15 +30,18 @@ from redraft.app.builtin.llm.reply import (
     critique_fault,
     critique_reply,
     declined_of,
+    folder_fault,
     patch_fault,
     patched,
     revision_fault,
 )
 from redraft.app.builtin.support.options import read_options
+from redraft.app.builtin.support.per_file import is_folder
 from redraft.app.models.configuration import INSTALL, Models
 from redraft.app.models.estimates import CHARACTERS
 from redraft.events.errors import ContentError, PermanentError
 from redraft.events.messages.content import Brief, Critique, Draft, History, Issue, Mark, Revision
+from redraft.events.messages.folders import FOLDER
 from redraft.events.messages.plan import Criterion, measure_name
 from redraft.events.messages.scales import UNIT, Scale, mean_of, on_scale, to_share
 
@@ -68,10 +71,12 @@ def llm_generator(models: Models) -> Actor:
         brief: Brief, context: Context, critique: Critique | None = None, history: History = NO_HISTORY
     ) -> str:
         options = read_options(LlmOptions, context.options, "llm")
-        prompt = read_prompt(options.prompt or "generator", options.instructions)
+        files = FILES if brief.media_type == FOLDER else ""
+        prompt = read_prompt(options.prompt or "generator", _joined(files, options.instructions))
         said = remarks_on(critique, history, options.history)
         texts = {"BRIEF": brief.text, **said, **parts_of(context)}
-        return await ask_model(models, options, context, prompt, texts, str)
+        kind = brief.media_type
+        return await ask_model(models, options, context, prompt, texts, str, lambda given: folder_fault(given, kind))
 
     return write
 
@@ -99,8 +104,8 @@ def llm_critic(models: Models) -> Actor:
 def llm_refiner(models: Models) -> Actor:
     """The refiner `llm`: improves a draft by what was said of it; options: RefinerOptions, prompt `refiner`.
 
-    It gives the text, or with `patch` edits of it, and the changes, or says what it would not change and why; when that
-    is everything, it is done.
+    It gives the text, or with `patch`, and for a draft of several files, edits of it, and the changes, or says what it
+    would not change and why; when that is everything, it is done.
     """
 
     @refiner(name="llm")
@@ -110,9 +115,9 @@ def llm_refiner(models: Models) -> Actor:
         options = read_options(RefinerOptions, context.options, "llm")
         texts = {"BRIEF": brief.text, "DRAFT": draft.text, **remarks_on(critique, history, options.history)}
         texts |= parts_of(context)
-        asked = _Asked(models, options, context, texts)
+        asked = _Asked(models, options, context, texts, FILES if is_folder(draft) else "")
         held = (context.only_issues or options.only_issues) and not history.advice
-        if not options.patch:
+        if not options.patch and not is_folder(draft):
             return await _whole_text(asked, draft, critique, held=held)
         try:
             return await _patch(asked, draft, critique, held=held)
@@ -134,6 +139,14 @@ _ONLY_ISSUES = "Change nothing but what an issue of the critique quotes: everyth
 _EDITS = """Do not write the text out: give edits. The quote of each stands in the draft exactly once, sign by sign, and
 no two overlap; its replacement comes in its place, and everything outside of the quotes stays as it is."""
 
+FILES: Final = """The draft has several files. Each begins with a line of `=== ` and its path, as in `=== src/name.py`;
+what may stand there behind ` | ` says how the file is written, and is no part of the path. A line within a file that
+would begin with `=== ` has a backslash before it. Paths are relative, and name nothing hidden."""
+
+_FILE_EDITS = """Say in `file` which file an edit changes: its quote then stands exactly once in that file. To add a
+file, give an edit without `file`: quote the line that begins another file, and put the new file's line and content
+before it in the replacement. To take a file out, quote its line and all of it."""
+
 
 class _Asked(msgspec.Struct, frozen=True):
     """The configured models, the options and the prompt material with which a refiner asks a model."""
@@ -142,11 +155,16 @@ class _Asked(msgspec.Struct, frozen=True):
     options: RefinerOptions
     context: Context
     texts: dict[str, str]
+    files: str = ""
 
     def prompt(self, usual: str, *, held: bool, more: str = "") -> Prompt:
         """Returns the step's prompt, or else this one."""
-        parts = (more, _ONLY_ISSUES if held else "", self.options.instructions)
-        return read_prompt(self.options.prompt or usual, "\n\n".join(filter(None, parts)))
+        more = _joined(more, self.files, _ONLY_ISSUES if held else "", self.options.instructions)
+        return read_prompt(self.options.prompt or usual, more)
+
+
+def _joined(*parts: str) -> str:
+    return "\n\n".join(filter(None, parts))
 
 
 async def _whole_text(asked: _Asked, draft: Draft, critique: Critique | None, *, held: bool) -> Revision:
@@ -155,12 +173,13 @@ async def _whole_text(asked: _Asked, draft: Draft, critique: Critique | None, *,
     def fault(given: RevisionReply) -> str:
         if wrong := revision_fault(given, draft.text):
             return wrong
+        text = revision(given, draft, issues).text
         try:
             if held:
-                check_only_issues(draft.text, revision(given, draft, issues).text, issues)
+                check_only_issues(draft.text, text, issues)
         except ContentError as error:
             return f"You {error}."
-        return ""
+        return folder_fault(text, draft.media_type)
 
     prompt = asked.prompt("refiner", held=held)
     reply = await ask_model(asked.models, asked.options, asked.context, prompt, asked.texts, RevisionReply, fault)
@@ -170,11 +189,15 @@ async def _whole_text(asked: _Asked, draft: Draft, critique: Critique | None, *,
 async def _patch(asked: _Asked, draft: Draft, critique: Critique | None, *, held: bool) -> Revision:
     """Returns the edits that a model gives. Raises ContentError when they do not apply."""
     options = msgspec.structs.replace(asked.options, asks=min(asked.options.asks, PATCH_ASKS))
-    prompt = asked.prompt("patch", held=held, more=_EDITS if options.prompt else "")
-    reply = await ask_model(
-        *(asked.models, options, asked.context, prompt, asked.texts, PatchReply),
-        lambda given: patch_fault(given, draft.text, critique, only_issues=held),
-    )
+    more = _joined(_EDITS if options.prompt else "", _FILE_EDITS if asked.files else "")
+    prompt = asked.prompt("patch", held=held, more=more)
+
+    def fault(given: PatchReply) -> str:
+        if wrong := patch_fault(given, draft.text, critique, only_issues=held):
+            return wrong
+        return folder_fault(patched(given, draft.text, critique).text, draft.media_type)
+
+    reply = await ask_model(asked.models, options, asked.context, prompt, asked.texts, PatchReply, fault)
     made = patched(reply, draft.text, critique)
     written = sum(len(each.model_dump_json()) for each in reply.edits)
     return msgspec.structs.replace(made, saved_tokens=max(0, len(made.text) - written) // CHARACTERS)
@@ -307,9 +330,10 @@ async def _judge_once(
         _ISSUES if options.issues else "",
         f"{_CRITERIA}\n{lines}" if lines else "",
         f"{_MEASURES}\n{counts}" if counts else "",
+        FILES if is_folder(draft) else "",
         options.instructions,
     )
-    asked = "\n\n".join(filter(None, wanted))
+    asked = _joined(*wanted)
     prompt = read_prompt(options.prompt or "critic", asked, {"low": f"{low:g}", "high": f"{high:g}"})
     reply = critique_reply(
         judged.scale, judged.criteria, judged.measures, verdict=options.verdict, issues=options.issues

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from redraft.actors.editing.edits import MAX_EDITS, check_only_issues, with_text
 from redraft.events.errors import ContentError
 from redraft.events.messages.content import MOST_MEASURED, Critique, Edit, Issue, Refusal, Revision, Severity
+from redraft.events.messages.folders import FOLDER, read_folder
 from redraft.events.messages.plan import Criterion, measure_name
 from redraft.events.messages.scales import Scale
 
@@ -120,6 +121,7 @@ class EditReply(Reply):
     quote: Annotated[str, Field(min_length=1)]
     replacement: str
     issues: list[str] = []
+    file: Annotated[str, Field(description="of a draft of several files, the path of the one that is changed")] = ""
 
 
 class PatchReply(Reply):
@@ -209,6 +211,17 @@ def place_fault(quote: str, text: str) -> str:
     )
 
 
+def folder_fault(text: str, media_type: str) -> str:
+    """Returns why a text is no draft of several files, where it has to be one; else nothing."""
+    if media_type != FOLDER:
+        return ""
+    try:
+        read_folder(text)
+    except ContentError as error:
+        return f"the text is no draft of several files: {error}."
+    return ""
+
+
 def revision_fault(reply: RevisionReply, text: str) -> str:
     """Returns the fault of a refiner's reply to this text; empty when there is none."""
     if reply.text is not None and not reply.text.strip():
@@ -235,7 +248,7 @@ def patch_fault(reply: PatchReply, text: str, critique: Critique | None, *, only
 
 def patched(reply: PatchReply, text: str, critique: Critique | None) -> Revision:
     """A refiner's edits as a Revision of this text. Raises ContentError when they do not apply."""
-    edits = tuple(Edit(each.quote, each.replacement, tuple(each.issues)) for each in _changing(reply))
+    edits = tuple(Edit(each.quote, each.replacement, tuple(each.issues), each.file) for each in _changing(reply))
     issues = critique.issues if critique else ()
     declined, refusals = declined_of(reply.declined, issues)
     said = Revision("", tuple(reply.changes), not edits, declined, edits, refusals)

@@ -21,6 +21,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from redraft.actors.checkout import check_out, folder_text
 from redraft.actors.workflow.context import Context
 from redraft.actors.workflow.counting import command_measures
 from redraft.actors.workflow.roles import critic, generator, refiner
@@ -34,11 +35,13 @@ from redraft.app.builtin.support.workspace import (
     read_last_lines,
     recordable,
     refuse_unfinished,
+    without_folder,
     working_time,
     workspace,
 )
-from redraft.events.errors import PermanentError, StepError
+from redraft.events.errors import ContentError, PermanentError, StepError
 from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief, Critique, Draft, History, Number, Revision
+from redraft.events.messages.folders import File
 from redraft.events.messages.plan import Option
 from redraft.events.messages.scales import on_scale
 
@@ -47,7 +50,7 @@ ACTOR: Final = "command"
 _Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=64 * 1024 * 1024)]
 _Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
-_PLACEHOLDER: Final = re.compile(r"\{(file|here|critique|history)\}")
+_PLACEHOLDER: Final = re.compile(r"\{(file|folder|here|critique|history)\}")
 _SUFFIX: Final = re.compile(r"\.[A-Za-z0-9_][A-Za-z0-9_.-]{0,15}")
 
 _SECRET_LENGTH: Final = 8
@@ -57,12 +60,13 @@ _SECRET_LENGTH: Final = 8
 class CommandOptions(msgspec.Struct, frozen=True):
     """The options of every role: the program, how it gets the text, what counts as success, what it may know and print.
 
-    `run` is the program and its arguments; no shell reads them. `suffix` is that of the temporary file (by default the
+    `run` is the program and its arguments; no shell reads them. With `input: folder` it has the files of the draft in a
+    folder of its own, `{folder}`. `suffix` is that of the temporary file (by default the
     source's own, or `.txt`). `ok_codes` are exit codes, as numbers or in quotes. `output_limit` is bytes in all.
     """
 
     run: tuple[str, ...] = ()
-    input: Literal["stdin", "file"] = "stdin"
+    input: Literal["stdin", "file", "folder"] = "stdin"
     suffix: str = ""
     ok_codes: tuple[int | str, ...] = (0,)
     env_pass: tuple[str, ...] = ()
@@ -81,9 +85,9 @@ class CriticOptions(CommandOptions, frozen=True):
 
 
 class WriterOptions(CommandOptions, frozen=True):
-    """A generator's or refiner's: where the new text is. Its output may be as large as a draft may be."""
+    """A generator's or refiner's: where the new text is, or the new files. It may be as large as a draft may be."""
 
-    output: Literal["stdout", "file"] = "stdout"
+    output: Literal["stdout", "file", "folder"] = "stdout"
     output_limit: _Limit = MAX_DRAFT_BYTES + OUTPUT_LIMIT
 
 
@@ -111,7 +115,7 @@ async def command_critic(
     options, a program that cannot be started, or output above the limit.
     """
     options = command_options(CriticOptions, context.options)
-    answer = await run_command(options, draft.text, brief.source, context, _known(history=history))
+    answer = await run_command(options, draft.text, brief.source, context, _known(history=history), draft.files)
     if options.parser == "json":
         return _printed_critique(answer, options)
     said = msgspec.structs.replace(_counted_critique(answer, options), measures=_count(answer, options))
@@ -165,7 +169,7 @@ async def command_generator(
     """
     options = command_options(WriterOptions, context.options)
     known = {**_known(history=history), "critique": msgspec.json.encode(critique)}
-    return _decode_text(await run_command(options, brief.text, brief.source, context, known), options)
+    return _decode_text(await run_command(options, brief.text, brief.source, context, known, brief.files), options)
 
 
 @refiner(name="command", version=RELEASE)
@@ -182,7 +186,7 @@ async def command_refiner(
     """
     options = command_options(RefinerOptions, context.options)
     known = _known(critique=critique or Critique(0.0), history=history)
-    answer = await run_command(options, draft.text, brief.source, context, known)
+    answer = await run_command(options, draft.text, brief.source, context, known, draft.files)
     text = _decode_text(answer, options)
     if options.parser == "json":
         return _printed_fields(answer, text.encode(), "revision", '{"edits": [{"quote": "teh", "replacement": "the"}]}')
@@ -227,7 +231,7 @@ def command_options(kind: type[O], options: Mapping[str, Option]) -> O:
 
 
 def arguments(run: tuple[str, ...], places: Mapping[str, Path]) -> tuple[str, ...]:
-    """The argument list with each `{file}`, `{here}`, `{critique}` and `{history}` replaced, anywhere and once.
+    """The argument list with each placeholder (`{file}`, `{here}` and others) replaced, anywhere and once.
 
     A program that is named by a relative path is looked for in `{here}`. Raises PermanentError when the role has no
     such place.
@@ -247,19 +251,24 @@ def arguments(run: tuple[str, ...], places: Mapping[str, Path]) -> tuple[str, ..
 def _run_fault(run: tuple[str, ...]) -> str | None:
     if not run or not run[0].strip():
         return 'option run names no program; write the program and its arguments, such as run: ["ruff", "check", "-"]'
-    if any(each in run[0] for each in ("{file}", "{critique}", "{history}")):
+    if any(each in run[0] for each in ("{file}", "{folder}", "{critique}", "{history}")):
         return f"a text cannot be the program itself; name what reads it, such as run: [python, {run[0]!r}]"
     return None
 
 
 def _file_fault(options: CommandOptions) -> str | None:
-    named = any("{file}" in each for each in options.run)
-    if options.input == "file" and not named:
-        return "option input is file, but no argument says {file}; add it where the program expects a file's name"
-    if options.input == "stdin" and named:
-        return "an argument says {file}, but the text goes to standard input; add the option input: file"
-    if isinstance(options, WriterOptions) and options.output == "file" and options.input == "stdin":
-        return "option output is file, but no file is given to the program; add the option input: file"
+    named = {each for each in ("file", "folder") if any(f"{{{each}}}" in word for word in options.run)}
+    for other in named - {options.input}:
+        there = "the text goes to standard input" if options.input == "stdin" else f"option input is {options.input}"
+        return f"an argument says {{{other}}}, but {there}; add the option input: {other}"
+    if options.input != "stdin" and not named:
+        what = options.input
+        return (
+            f"option input is {what}, but no argument says {{{what}}}; add it where the program expects a {what}'s name"
+        )
+    if isinstance(options, WriterOptions) and options.output not in ("stdout", options.input):
+        kind = options.output
+        return f"option output is {kind}, but no {kind} is given to the program; add the option input: {kind}"
     return None
 
 
@@ -304,8 +313,9 @@ async def run_command(
     source: str,
     context: Context,
     known: Mapping[str, bytes] = MappingProxyType({}),
+    files: Mapping[str, File] = MappingProxyType({}),
 ) -> Answer:
-    """Runs the program on the text, with a JSON file for each placeholder that is `known`.
+    """Runs the program on the text, or the files, with a JSON file for each placeholder that is `known`.
 
     Raises StepError past the deadline, PermanentError above the output limit.
     """
@@ -314,6 +324,9 @@ async def run_command(
         if options.input == "file":
             places["file"] = folder / f"draft{options.suffix or suffix_of(source)}"
             await asyncio.to_thread(places["file"].write_bytes, text.encode())
+        if options.input == "folder":
+            places["folder"] = folder / "draft"
+            await _check_out(files, places["folder"])
         for name, content in known.items():
             places[name] = folder / f"{name}.json"
             await asyncio.to_thread(places[name].write_bytes, content)
@@ -327,10 +340,7 @@ async def run_command(
         )
         name = f"{ACTOR} {PurePath(options.run[0]).name}"
         refuse_unfinished(finished, name, context.timeout, options.output_limit)
-        reads_file = isinstance(options, WriterOptions) and options.output == "file"
-        left = (
-            await asyncio.to_thread(_read_left_file, places["file"], name, options.output_limit) if reads_file else b""
-        )
+        left = await asyncio.to_thread(_read_left, options, places, name)
     return _answer(name, finished, folder, left, options)
 
 
@@ -345,6 +355,30 @@ def _answer(name: str, finished: Finished, folder: Path, left: bytes, options: C
     printed = (hide(finished.stdout.decode(errors="replace")), hide(finished.stderr.decode(errors="replace")))
     failure = ": ".join(filter(None, (how_it_ended(finished.code), read_last_lines(finished, hide))))
     return Answer(name, finished.code, finished.stdout, printed, failure, left)
+
+
+async def _check_out(files: Mapping[str, File], folder: Path) -> None:
+    if not files:
+        raise PermanentError(f"{ACTOR}: option input is folder, and the text is not one of several files; use file")
+    try:
+        await asyncio.to_thread(check_out, files, folder)
+    except OSError as error:
+        raise StepError(f"{ACTOR}: the files cannot be checked out: {error.strerror}; free some space") from None
+
+
+def _read_left(options: CommandOptions, places: Mapping[str, Path], name: str) -> bytes:
+    """Returns what the program left where it was to leave the new text."""
+    match options:
+        case WriterOptions(output="file"):
+            return _read_left_file(places["file"], name, options.output_limit)
+        case WriterOptions(output="folder"):
+            try:
+                return folder_text(places["folder"], options.output_limit).encode()
+            except ContentError as error:
+                fault = without_folder(str(error), places["folder"])
+                raise StepError(f"{name}: it left what cannot be a draft: {fault}") from None
+        case _:
+            return b""
 
 
 def _read_left_file(path: Path, name: str, limit: int) -> bytes:

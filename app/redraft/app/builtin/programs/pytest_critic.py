@@ -1,5 +1,7 @@
 """pytest as the critic `pytest`: a Python draft is put in its place among the tests, in a temporary copy, and tested.
 
+A draft of several files is put there as the folder that it came from.
+
 The tests run the draft's code on this machine, in a process of its own with a clean environment.
 """
 
@@ -11,10 +13,9 @@ import re
 import secrets
 import site
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import accumulate
 from pathlib import Path, PurePath
 from typing import Annotated, Final
 
@@ -24,7 +25,7 @@ from redraft.actors.workflow.context import Context
 from redraft.actors.workflow.counting import pytest_measures
 from redraft.actors.workflow.roles import critic
 from redraft.app.builtin.programs.parsers import count_tests
-from redraft.app.builtin.programs.pytest_folder import ACTOR, Layout, lay_out
+from redraft.app.builtin.programs.pytest_folder import ACTOR, Code, FilesOf, Layout, lay_out
 from redraft.app.builtin.support.options import RELEASE, listed, read_options
 from redraft.app.builtin.support.process import Finished, run_process
 from redraft.app.builtin.support.workspace import (
@@ -38,7 +39,8 @@ from redraft.app.builtin.support.workspace import (
     workspace,
 )
 from redraft.events.errors import PermanentError
-from redraft.events.messages.content import Brief, Critique, Draft, Issue, Number
+from redraft.events.messages.content import Brief, Critique, Draft, Issue, Number, Span
+from redraft.events.messages.folders import FOLDER, file_span
 
 CHEATED: Final = "a test that must fail did not: the draft changes how it is tested"
 
@@ -196,24 +198,41 @@ async def pytest_critic(draft: Draft, brief: Brief, context: Context) -> Critiqu
         raise PermanentError(f'{ACTOR}: option tests is missing; name files or folders, such as tests: ["tests"]')
     if options.kept:
         return await _judge_kept(draft, brief, options, context)
-    report, finished, hide = await _test(draft.text, brief, options, context)
+    report, finished, hide = await _test(_code(draft, brief), brief, options, context)
     said = _critique(report, finished, hide, context.timeout)
     ended = finished.timed_out or finished.truncated
-    place = _place(options, brief.source, _here(options)).as_posix()
-    issues = tuple(_located(said.errors, draft.text.split("\n"), place))
+    place = _place(options, brief, _here(options))
+    places = {each.as_posix(): span for each, span in _spans(draft, place).items()}
+    issues = tuple(issue for error in said.errors if (issue := _located(error, draft.text, places)))
     return msgspec.structs.replace(said, measures=_count(None if ended else report, options), issues=issues)
 
 
-def _located(errors: Sequence[str], lines: Sequence[str], place: str) -> Iterator[Issue]:
-    """Yields the failures that came from a line of the draft, each with that line."""
-    starts = [0, *accumulate(len(line) + 1 for line in lines)]
-    for error in errors:
-        found = _FROM.search(error)
-        number = int(found["line"]) if found and found["file"] == place else 0
-        line = lines[number - 1] if 0 < number <= len(lines) else ""
-        if quote := line.strip():
-            start = starts[number - 1] + line.index(quote)
-            yield Issue(error, quote, (start, start + len(quote)), severity="error")
+def _code(draft: Draft | Brief, brief: Brief) -> Code:
+    """Returns what is to be tested of a draft, or of the brief."""
+    return FilesOf(draft.files, brief.files) if draft.media_type == FOLDER else draft.text
+
+
+def _spans(draft: Draft, place: PurePath) -> dict[PurePath, Span]:
+    """Returns where the text of each file of a draft stands in its own, by the file's place in the copy."""
+    if not draft.files:
+        return {place: (0, len(draft.text))}
+    spans = {place / path: file_span(draft.text, path) for path in draft.files}
+    return {path: span for path, span in spans.items() if span is not None}
+
+
+def _located(error: str, text: str, places: Mapping[str, Span]) -> Issue | None:
+    """Returns the failure that came from a line of the draft, with that line; None if it came from none."""
+    found = _FROM.search(error)
+    span = places.get(found["file"]) if found else None
+    if found is None or span is None:
+        return None
+    lines = text[slice(*span)].split("\n")
+    number = int(found["line"])
+    line = lines[number - 1] if 0 < number <= len(lines) else ""
+    if not (quote := line.strip()):
+        return None
+    start = span[0] + sum(len(each) + 1 for each in lines[: number - 1]) + line.index(quote)
+    return Issue(error, quote, (start, start + len(quote)), severity="error")
 
 
 def _count(report: Tally | None, options: PytestOptions) -> dict[str, Number]:
@@ -227,34 +246,34 @@ async def _judge_kept(draft: Draft, brief: Brief, options: PytestOptions, contex
     """Names each test that passes with the brief and not with the draft. Both are tested, within the step's time."""
     if draft.text == brief.text:
         return Critique(1.0, measures={"broken": 0})
-    before, finished, hide = await _test(brief.text, brief, options, replace(context, timeout=context.timeout / 2))
+    half = replace(context, timeout=context.timeout / 2)
+    before, finished, hide = await _test(_code(brief, brief), brief, options, half)
     if before is None:
         _critique(before, finished, hide, context.timeout)  # raises where trying again would not help
         return Critique(
             1.0, strengths=("no test passes with the brief, so none can be broken",), measures={"broken": 0}
         )
-    after, _, _ = await _test(draft.text, brief, options, replace(context, timeout=context.timeout / 2))
+    after, _, _ = await _test(_code(draft, brief), brief, options, half)
     broken = sorted(before.names - after.names if after is not None and after.is_sound else before.names)
     errors, more = listed([f"{each}: it passed before" for each in broken])
     return Critique(0.0 if errors else 1.0, errors=errors, weaknesses=more, measures={"broken": len(broken)})
 
 
 async def _test(
-    text: str, brief: Brief, options: PytestOptions, context: Context
+    code: Code, brief: Brief, options: PytestOptions, context: Context
 ) -> tuple[Tally | None, Finished, Callable[[str], str]]:
     """Runs the tests; returns their results, how pytest ended, and a function that cleans its output for the record."""
     async with workspace() as folder:
-        layout = await asyncio.to_thread(_prepare, folder / "tree", text, options, brief.source)
+        layout = await asyncio.to_thread(_prepare, folder / "tree", code, options, brief)
         key = secrets.token_hex(16)
         finished = await _run(options, layout, folder, context, key)
     hide = partial(recordable, folder=folder / "tree", masked=passed_values(options.env_pass, os.environ))
     return read_report(finished.report, key, finished.code), finished, hide
 
 
-def _prepare(tree: Path, text: str, options: PytestOptions, source: str) -> Layout:
+def _prepare(tree: Path, code: Code, options: PytestOptions, brief: Brief) -> Layout:
     here = _here(options)
-    place = _place(options, source, here)
-    return lay_out(tree, text, here, options.tests, place, options.project)
+    return lay_out(tree, code, here, options.tests, _place(options, brief, here), options.project)
 
 
 async def _run(options: PytestOptions, layout: Layout, folder: Path, context: Context, key: str) -> Finished:
@@ -327,10 +346,13 @@ def _here(options: PytestOptions) -> Path:
     return here
 
 
-def _place(options: PytestOptions, source: str, here: Path) -> PurePath:
+def _place(options: PytestOptions, brief: Brief, here: Path) -> PurePath:
     """Returns the place of the draft in the copy: `pkg.mod` is `pkg/mod.py`; otherwise where its source is in the
-    project.
+    project. The folder of a draft of several files is where it is in `here`.
     """
+    source = brief.source
+    if brief.media_type == FOLDER:
+        return _place_of_folder(options, (here / source).resolve(), here)
     if options.module:
         parts = options.module.split(".")
         if not all(part.isidentifier() for part in parts):
@@ -341,3 +363,10 @@ def _place(options: PytestOptions, source: str, here: Path) -> PurePath:
         raise PermanentError(f"{ACTOR}: the draft has no module's name; say how the tests import it, module: name")
     project = (here / options.project).resolve()
     return path.relative_to(project) if options.project and path.is_relative_to(project) else PurePath(path.name)
+
+
+def _place_of_folder(options: PytestOptions, source: Path, here: Path) -> PurePath:
+    if options.module:
+        raise PermanentError(f"{ACTOR}: option module is for a draft of one file; leave it out")
+    root = (here / options.project).resolve()
+    return source.relative_to(root) if source.is_relative_to(root) else PurePath(source.name)

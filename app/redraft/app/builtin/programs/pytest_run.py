@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 DRAFT, ARGUMENTS, PIPE = sys.argv[1], sys.argv[2:-1], int(sys.argv[-1])
 COVERED = ARGUMENTS[:1] == ["--coverage"]
 ARGUMENTS = ARGUMENTS[COVERED:]
+DRAFT_PATH = Path(DRAFT).resolve()
+TESTS = tuple(Path(each).resolve() for each in ARGUMENTS if not each.startswith("-") and Path(each).exists())
+TEST_NAME = re.compile(r"conftest\.py|test_.*\.py|.*_test\.py")
 ANY = SystemRandom()
 LONGEST = 20_000
 """Characters of what is told of a failure at most."""
@@ -60,9 +64,9 @@ class Coverage:
     """Notes which lines of the draft run, from when it starts."""
 
     def __init__(self) -> None:
-        self._ran: set[int] = set()
-        self._lines = _lines(compile(Path(DRAFT).read_bytes(), DRAFT, "exec", dont_inherit=True))
-        self._files = {DRAFT: True}
+        self._ran: set[tuple[str, int]] = set()
+        self._lines = {(file, line) for file in _modules() for line in _lines_of(file)}
+        self._files: dict[str, str] = {}
 
     def start(self) -> None:
         threading.settrace(self._trace)
@@ -77,11 +81,24 @@ class Coverage:
     def _trace(self, frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
         file = frame.f_code.co_filename
         if file not in self._files:
-            self._files[file] = os.path.realpath(file) == os.path.realpath(DRAFT)
+            real = os.path.realpath(file)
+            self._files[file] = real if _is_draft(Path(real)) else ""
         if not self._files[file]:
             return None
-        self._ran.add(frame.f_lineno)
+        self._ran.add((self._files[file], frame.f_lineno))
         return self._trace
+
+
+def _modules() -> list[str]:
+    """Returns the draft's modules: itself, or those in its folder that are no tests."""
+    draft = Path(DRAFT).resolve()
+    if draft.is_file():
+        return [str(draft)]
+    return sorted(str(path) for path in draft.rglob("*.py") if path.is_file() and _is_draft(path.resolve()))
+
+
+def _lines_of(file: str) -> set[int]:
+    return _lines(compile(Path(file).read_bytes(), file, "exec", dont_inherit=True))
 
 
 def _lines(code: CodeType) -> set[int]:
@@ -164,7 +181,16 @@ def _is_from_draft(tb: TracebackType | None) -> bool:
 
 def _is_no_tests(file: str) -> bool:
     """Returns whether this is the draft, or code that is in no file."""
-    return not Path(file).exists() or Path(file).resolve() == Path(DRAFT).resolve()
+    return not Path(file).exists() or _is_draft(Path(file).resolve())
+
+
+def _is_draft(file: Path) -> bool:
+    """Returns whether a file is the draft, or in its folder and not among the tests."""
+    if file == DRAFT_PATH or not file.is_relative_to(DRAFT_PATH):
+        return file == DRAFT_PATH
+    around = [test for test in TESTS if DRAFT_PATH.is_relative_to(test)]
+    is_test = any(file.is_relative_to(test) for test in TESTS if test not in around)
+    return not (is_test or (around and TEST_NAME.fullmatch(file.name)))
 
 
 def _words(report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from pathlib import Path, PurePath
 from typing import Annotated, Final
 
 import msgspec
+from msgspec.structs import replace
 from ruff import find_ruff_bin  # type: ignore[import-untyped]
 
 from redraft.actors.workflow.context import Context
@@ -24,6 +25,7 @@ from redraft.app.builtin.programs.parsers import Finding, ruff_findings, ruff_is
 from redraft.app.builtin.support.files import own_file, read_own_file
 from redraft.app.builtin.support.module_names import inner_imports, needed_imports
 from redraft.app.builtin.support.options import LISTED, RELEASE, changed_lines, listed, read_options
+from redraft.app.builtin.support.per_file import changed_files, for_each, is_folder, merged, texts_of
 from redraft.app.builtin.support.process import Finished, run_process
 from redraft.app.builtin.support.workspace import (
     environment,
@@ -39,6 +41,7 @@ from redraft.events.messages.content import Brief, Critique, Draft, Issue, Numbe
 _OUTPUT_LIMIT: Final = 16 * 1024 * 1024
 _LARGEST_CONFIG: Final = 1024 * 1024
 _LINES_AT_LEAST: Final = 10
+_PYTHON: Final = (".py", ".pyi")
 _SYNTAX: Final = "invalid-syntax"
 _UNUSED: Final = "F401"
 _UNTOLD: Final = Finding(0, 0, _SYNTAX, "")
@@ -86,33 +89,53 @@ async def ruff_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
     It counts the `findings`, the `syntax_errors` and, unless a configuration chooses the rules, those of each kind that
     is selected, `E` and `F` by default.
 
-    An unused import that others may use through the module is only a suggestion.
+    An unused import that others may use through the module is only a suggestion. Of a draft of several files all that
+    are Python are judged, each as a module by itself.
 
     Raises StepError past the deadline, PermanentError for wrong options or when ruff is missing.
     """
     options = read_options(RuffOptions, context.options, "ruff")
-    report = await _report(draft.text, options, brief, context, "ruff")
+    if not is_folder(draft):
+        return await _judge(draft.text, brief, options, context)
+    modules = texts_of(draft, *_PYTHON)
+    if not modules:
+        raise PermanentError("ruff: no file of the draft is Python (.py, .pyi); judge it by another critic")
+    said = await for_each(
+        modules,
+        lambda path, text: _judge(text, replace(brief, source=path), options, context),
+    )
+    whole = merged(draft, said, 0.0)
+    if any(not each.score for each in said.values()):
+        return whole
+    text = "".join(modules.values())
+    return replace(whole, score=ruff_score(int(whole.measures.get("findings", 0)), text))
+
+
+async def _judge(text: str, brief: Brief, options: RuffOptions, context: Context) -> Critique:
+    if not text.strip():
+        return Critique(1.0, measures=_count([], context.options))
+    report = await _report(text, options, brief, context, "ruff")
     if report is None:
         untold = (f"more findings than ruff can tell in {_OUTPUT_LIMIT:,} bytes; is it Python?",)
         return Critique(0.0, errors=untold, measures=_count([_UNTOLD], context.options))
     findings = ruff_findings(report)
     if broken := [each for each in findings if each.code == _SYNTAX]:
         errors, more = listed([str(each) for each in broken])
-        located = _located(report, draft.text, errors)
+        located = _located(report, text, errors)
         return Critique(0.0, errors=errors, weaknesses=more, measures=_count(broken, context.options), issues=located)
-    needed = _read_needed(draft.text)
+    needed = _read_needed(text)
     faults = [each for each in findings if not _is_needed(each, needed)]
     errors, more = listed([str(each) for each in faults])
     kept = [
         f"{each}; kept, since its name or its effect may be needed" for each in findings if _is_needed(each, needed)
     ]
     return Critique(
-        ruff_score(len(faults), draft.text),
+        ruff_score(len(faults), text),
         errors=errors,
         weaknesses=more,
         suggestions=(*ruff_suggestions(report), *kept)[:LISTED],
         measures=_count(faults, context.options),
-        issues=_located(report, draft.text, errors),
+        issues=_located(report, text, errors),
     )
 
 
@@ -133,21 +156,34 @@ async def ruff_refiner(draft: Draft, brief: Brief, context: Context) -> Revision
 
     No import is removed that others may use through the module (that `__all__` lists or, without one, whose name is not
     private) or that may be there for what it does (of anything but Python's library); where such a one stands unused in
-    a function, no import is. A text with a syntax error comes back as it was. Raises as `ruff_critic` does.
+    a function, no import is. A text, or one file of several, with a syntax error comes back as it was. Raises as
+    `ruff_critic` does.
     """
     options = read_options(FixOptions, context.options, "ruff-fix")
-    before = ruff_findings(await _report(draft.text, options, brief, context, "ruff-fix") or "")
+    if not is_folder(draft):
+        return await _mend(draft.text, brief, options, context)
+    made = await for_each(
+        texts_of(draft, *_PYTHON),
+        lambda path, text: _mend(text, replace(brief, source=path), options, context),
+    )
+    return changed_files(draft, made)
+
+
+async def _mend(text: str, brief: Brief, options: FixOptions, context: Context) -> Revision:
+    if not text.strip():
+        return Revision(text)
+    before = ruff_findings(await _report(text, options, brief, context, "ruff-fix") or "")
     if any(each.code == _SYNTAX for each in before):
-        return Revision(draft.text)
+        return Revision(text)
     unsafe = ("--unsafe-fixes",) if options.unsafe else ()
-    needed = _read_needed(draft.text)
+    needed = _read_needed(text)
     kept = (
         ("--unfixable", _UNUSED)
         if any(_is_needed(each, needed) and not needed[each.line, each.column] for each in before)
         else ()
     )
     argv = ("check", "--fix-only", *unsafe, *kept, *_rules(options))
-    fixed = await _fix(argv, draft.text, options, brief, context)
+    fixed = await _fix(argv, text, options, brief, context)
     after = ruff_findings(await _report(fixed, options, brief, context, "ruff-fix") or "")
     formatted = await _text(("format",), fixed, options, brief, context) if options.format else fixed
     return Revision(formatted, (*_list_fixed(before, after), *changed_lines(fixed, formatted, "ruff format")))

@@ -21,9 +21,12 @@ from redraft.app.builtin.prose.spelling.corrections import find_corrections, in_
 from redraft.app.builtin.prose.spelling.lexicon import Lexicon, read_lexicon, without
 from redraft.app.builtin.prose.style import LEAVE_OUT, style_findings
 from redraft.app.builtin.support.options import RELEASE, read_options
+from redraft.app.builtin.support.per_file import changed_files, is_folder, merged, texts_of
 from redraft.events.messages.conditions import errors, plateau, score
 from redraft.events.messages.content import NOTICE, Critique, Draft, Issue, Number, Revision, Severity
 from redraft.events.messages.plan import Option, Plan, Repeat, Step
+
+MARKDOWN: Final = (".md", ".markdown")
 
 __all__ = ["ProseOptions", "prose_critic", "prose_plan", "prose_refiner"]
 
@@ -44,10 +47,31 @@ def prose_critic(draft: Draft, context: Context) -> Critique:
 
     It counts the words of prose and what it found, and measures the reading ease where there is enough to measure.
 
-    Without the extra `spelling` it says that spelling was not looked at. Raises PermanentError when an option is wrong.
+    Without the extra `spelling` it says that spelling was not looked at. Of a draft of several files all with prose are
+    judged, by their names, and each counts as much as it has words. Raises PermanentError when an option is wrong.
     """
-    reading = read_draft(draft, read_options(ProseOptions, context.options, "prose"))
+    options = read_options(ProseOptions, context.options, "prose")
+    if not is_folder(draft):
+        return _critique_of(draft, options)
+    said = {path: _critique_of(each, options) for path, each in prose_files(draft).items()}
+    words = sum(each.measures["words"] for each in said.values())
+    share = sum(each.score * each.measures["words"] for each in said.values()) / words if words else 1.0
+    whole = merged(draft, said, round(share, 4))
+    measures = {name: count for name, count in whole.measures.items() if name != "readability"}
+    details = next((each.details for each in said.values() if each.details), {})
+    return msgspec.structs.replace(whole, measures={"words": 0, "findings": 0, **measures}, details=details)
+
+
+def _critique_of(draft: Draft, options: ProseOptions) -> Critique:
+    reading = read_draft(draft, options)
     return critique(reading.prose, judge(reading))
+
+
+def prose_files(draft: Draft) -> dict[str, Draft]:
+    """Returns the files with prose, by path, each as a draft by itself."""
+    texts = texts_of(draft, *MARKDOWN, ".rst", ".txt")
+    kinds = {path: "text/markdown" if path.endswith(MARKDOWN) else "text/plain" for path in texts}
+    return {path: Draft(draft.version, text, "", kinds[path]) for path, text in texts.items() if text.strip()}
 
 
 @refiner(name="prose-fix", version=RELEASE)
@@ -57,7 +81,15 @@ def prose_refiner(draft: Draft, context: Context) -> Revision:
     With the option `rewrite` it makes wordy phrases plain too. The same text comes back with `exit=True` when there is
     nothing to put right. Options and errors are the critic's.
     """
-    reading = read_draft(draft, read_options(ProseOptions, context.options, "prose-fix"))
+    options = read_options(ProseOptions, context.options, "prose-fix")
+    if not is_folder(draft):
+        return _mend(draft, options)
+    made = changed_files(draft, {path: _mend(each, options) for path, each in prose_files(draft).items()})
+    return msgspec.structs.replace(made, exit=made.text == draft.text)
+
+
+def _mend(draft: Draft, options: ProseOptions) -> Revision:
+    reading = read_draft(draft, options)
     changes = list_findings(reading.prose, reading.findings, (*ERRORS, *WEAKNESSES))
     return Revision(reading.rewritten, changes, exit=reading.rewritten == draft.text)
 

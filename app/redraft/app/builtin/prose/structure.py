@@ -18,6 +18,7 @@ from redraft.actors.workflow.context import Context
 from redraft.actors.workflow.roles import critic
 from redraft.app.builtin.prose.anchors import anchors, kept_anchors, without_anchors
 from redraft.app.builtin.support.options import RELEASE, read_options
+from redraft.app.builtin.support.per_file import is_folder, texts_of
 from redraft.events.messages.content import Brief, Critique, Draft
 
 _CODE: Final = re.compile(r"(?<!`)(`{1,9})(?!`)([^`]+)\1(?!`)")
@@ -34,6 +35,9 @@ class StructureOptions(msgspec.Struct, frozen=True):
     """There is no option."""
 
 
+_PROSE: Final = (".md", ".markdown", ".rst", ".txt")
+
+
 @critic(name="structure", version=RELEASE)
 def structure_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
     """A gate: headings, links, code, tables, numbers, addresses and names of the draft are those of the brief.
@@ -41,7 +45,11 @@ def structure_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
     Words of headings may differ if their anchors are kept. Raises PermanentError for an option.
     """
     read_options(StructureOptions, context.options, "structure")
-    faults = find_differences(brief.text, draft.text)
+    if not is_folder(draft):
+        faults = find_differences(brief.text, draft.text)
+    else:
+        before, after = (texts_of(each, *_PROSE) for each in (brief, draft))
+        faults = [f"{path}: {each}" for path in before for each in find_differences(before[path], after.get(path, ""))]
     return Critique(0.0 if faults else 1.0, errors=tuple(faults))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import Final, TextIO
@@ -13,11 +15,12 @@ import msgspec
 from redraft.actors.workflow.actor import Actor
 from redraft.actors.workflow.context import Context
 from redraft.actors.workflow.roles import publisher
-from redraft.app.builtin.support.files import write_confined
+from redraft.app.builtin.support.files import check_confined, write_confined
 from redraft.app.builtin.support.options import RELEASE, nearest, read_options
 from redraft.events.errors import PermanentError
 from redraft.events.messages.content import Brief, Draft, Receipt
-from redraft.projections.display import visible
+from redraft.events.messages.folders import FOLDER, File
+from redraft.projections.display import counted, visible
 
 
 class ContentOptions(msgspec.Struct, frozen=True):
@@ -27,7 +30,9 @@ class ContentOptions(msgspec.Struct, frozen=True):
 
 
 def content_of(draft: Draft, context: Context, *, whole: bool) -> str:
-    """The text to publish. Raises PermanentError when the `whole` is wanted and there is none."""
+    """The text to publish. Raises PermanentError when the `whole` is wanted and there is none, or it is no text."""
+    if any(each.media_type == FOLDER for each in (draft, *(context.outputs if whole else ()))):
+        raise PermanentError("the draft has several files; publish it with file or git, without the option whole")
     if not whole:
         return draft.text
     if not context.outputs:
@@ -42,11 +47,48 @@ def publication_key(draft: Draft, context: Context, text: str) -> str:
 
 def save_file(actor: str, root: Path, path: str, content: bytes, version: int) -> Receipt:
     """Writes a draft of this version below `root` for an actor, as `write_confined` does, and returns the receipt."""
-    try:
+    with naming(actor):
         written = write_confined(root, path, content)
+    return Receipt(str(written), f"{len(content):,} bytes, version {version}")
+
+
+def save_files(actor: str, root: Path, path: str, draft: Draft, brief: Brief) -> Receipt:
+    """Writes the files of a draft below `root`, in the folder `path`, each whole or not at all; returns the receipt.
+
+    Nothing is written if one of them may not be. What the brief had and the draft has no more is left where it is, and
+    the receipt says so. Raises PermanentError.
+    """
+    base = "" if path in ("", ".") else f"{path.rstrip('/')}/"
+    files = {f"{base}{name}": file for name, file in draft.files.items()}
+    check_files(actor, root, files)
+    write_files(actor, root, files)
+    gone = sorted(name for name in brief.files.keys() - draft.files.keys() if os.path.lexists(root / f"{base}{name}"))
+    left = f"; left there, though it is no part of it: {', '.join(gone[:10])}" if gone else ""
+    note = f"{counted(len(files), 'file')}, {sum(len(each.content) for each in files.values()):,} bytes"
+    return Receipt(str(root / base), f"{note}, version {draft.version}{left}")
+
+
+def check_files(actor: str, root: Path, paths: Iterable[str]) -> None:
+    """Raises PermanentError for an actor where a file at one of these paths below `root` could not be written."""
+    with naming(actor):
+        for path in paths:
+            check_confined(root, path)
+
+
+def write_files(actor: str, root: Path, files: Mapping[str, File]) -> None:
+    """Writes files below `root` for an actor, by path, with their modes. Raises PermanentError."""
+    with naming(actor):
+        for path, file in files.items():
+            write_confined(root, path, file.content, executable=file.executable)
+
+
+@contextmanager
+def naming(actor: str) -> Iterator[None]:
+    """Puts the actor's name before a PermanentError."""
+    try:
+        yield
     except PermanentError as error:
         raise PermanentError(f"{actor}: {error}") from None
-    return Receipt(str(written), f"{len(content):,} bytes, version {version}")
 
 
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
@@ -67,8 +109,9 @@ class _NoOptions(msgspec.Struct, frozen=True):
 def file_publisher(root: Path) -> Actor:
     """The actor `file`, which writes the draft to a file below `root`, whole or not at all; options: FileOptions.
 
-    Without a path the file is named after the brief's source: `essay.redraft.md`. Publishing the same text again
-    changes nothing and gives the same receipt. It raises PermanentError when the path is not one that it may write.
+    A draft of several files goes into a folder, see `save_files`. Without a path the file or folder is named after the
+    brief's source: `essay.redraft.md`, `src.redraft`. Publishing the same text again changes nothing and gives the same
+    receipt. It raises PermanentError when the path is not one that it may write.
     """
 
     @publisher(name="file", version=RELEASE)
@@ -79,6 +122,8 @@ def file_publisher(root: Path) -> Actor:
             if options.path
             else _default(brief, draft, context.run)
         )
+        if draft.media_type == FOLDER and not options.whole:
+            return save_files("file", root, path, draft, brief)
         content = content_of(draft, context, whole=options.whole).encode()
         return save_file("file", root, path, content, draft.version)
 
@@ -135,6 +180,6 @@ def _default(brief: Brief, draft: Draft, run: str) -> str:
     """`essay.redraft.md` for `notes/essay.md`; the run's id for a text that came from no file."""
     name = PurePath(brief.source).name.lstrip(".")
     if not _PLAIN.fullmatch(name) or not name.isprintable() or name == "-":
-        return f"{run}.redraft{_SUFFIXES.get(draft.media_type, '.txt')}"
+        return f"{run}.redraft{'' if draft.media_type == FOLDER else _SUFFIXES.get(draft.media_type, '.txt')}"
     source = PurePath(name)
     return f"{source.stem}.redraft{source.suffix}"

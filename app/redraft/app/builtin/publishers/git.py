@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from redraft.actors.workflow.actor import Actor
 from redraft.actors.workflow.context import Context
 from redraft.actors.workflow.roles import publisher
-from redraft.app.builtin.publishers.files import ContentOptions, content_of, publication_key, save_file
-from redraft.app.builtin.support.files import split_path
+from redraft.app.builtin.publishers.files import (
+    ContentOptions,
+    check_files,
+    content_of,
+    naming,
+    publication_key,
+    write_files,
+)
+from redraft.app.builtin.publishers.git_changes import Changes, find_changes
+from redraft.app.builtin.publishers.git_repository import GitRepository
+from redraft.app.builtin.support.files import check_path, split_path
 from redraft.app.builtin.support.options import RELEASE, read_options
-from redraft.app.builtin.support.process import Finished, run_process
 from redraft.events.errors import PermanentError, StepError
 from redraft.events.messages.content import Brief, Draft, Receipt
+from redraft.events.messages.folders import FOLDER, File
 
 TRAILER: Final = "Redraft-Key"
 """The trailer of a commit's message that holds the publication's idempotency key."""
 
 
 class GitOptions(ContentOptions, frozen=True):
-    """`path`: of the file, relative to the repository. `repository`: its folder, relative to the output folder.
+    """`path`: of the file, or of the folder for a draft of several files, relative to the repository.
 
+    `repository`: its folder, relative to the output folder.
     `message` is the commit's first line, in which `{run}` is the run's id and `{version}` the number of the draft;
     `author` is `Name <address>`.
     """
@@ -36,8 +49,11 @@ class GitOptions(ContentOptions, frozen=True):
 def git_publisher(root: Path) -> Actor:
     """The actor `git`, which commits the draft to a repository below `root`, on the branch that is checked out.
 
-    Options: GitOptions. Only this file is committed; what else is changed or staged stays as it is. A commit with the
-    same key in its history is not made again, and one that would change nothing is not made. It does not push.
+    Options: GitOptions. Only this file is committed, or, of a draft of several, its files in the folder `path` (`.`:
+    the repository's own), without those of the brief that it has no more; what else is changed or staged stays as it
+    is. A commit with the same key in its history is not made again, and one that would change nothing is not made. It
+    does not push. Raises StepError, with nothing written, where uncommitted changes would be lost, and while a merge or
+    the like is under way.
     """
 
     @publisher(name="git", version=RELEASE)
@@ -45,29 +61,88 @@ def git_publisher(root: Path) -> Actor:
         options = read_options(GitOptions, context.options, "git")
         if not options.path:
             raise PermanentError("git: no path is given; name the file in the repository that the draft is kept in")
-        text = content_of(draft, context, whole=options.whole)
-        git = _Git(_repository(root, options.repository), context.timeout)
-        key = publication_key(draft, context, text)
-        known = await git.found(key)
-        if not known:
-            known = await _commit_draft(git, options, draft, context, text, key)
-        return Receipt(f"{git.folder}@{known[:12]}:{options.path}", f"commit {known}, version {draft.version}")
+        is_folder = draft.media_type == FOLDER and not options.whole
+        text = draft.text if is_folder else content_of(draft, context, whole=options.whole)
+        git = GitRepository(_repository(root, options.repository), context.timeout)
+        line = f"{TRAILER}: {publication_key(draft, context, text)}"
+        note = ""
+        if not (known := await git.find_commit(line)):
+            after, before = _contents(git.folder, options.path, draft, brief, text)
+            await git.require_rest()
+            changes, left = await find_changes(git, after, before)
+            note = "".join(f"; left out, as {why}: {', '.join(paths[:10])}" for why, paths in left.items())
+            await asyncio.to_thread(_write, git.folder, changes)
+            known = await _commit(git, changes, _message(options, draft, context, line), options.author)
+        return Receipt(f"{git.folder}@{known[:12]}:{options.path}", f"commit {known}, version {draft.version}{note}")
 
     return commit
 
 
-async def _commit_draft(git: _Git, options: GitOptions, draft: Draft, context: Context, text: str, key: str) -> str:
-    """The commit that now holds the draft; the last one when the file was so already."""
-    path = "/".join(split_path(options.path))
-    save_file("git", git.folder, path, text.encode(), draft.version)
-    name, _, address = options.author.rstrip(">").partition(" <")
+def _contents(
+    folder: Path, path: str, draft: Draft, brief: Brief, text: str
+) -> tuple[dict[str, File], dict[str, File]]:
+    """Returns the files to publish, by their paths in the repository, and those that the run began with."""
+    if draft.media_type != FOLDER:
+        with naming("git"):
+            name = "/".join(check_path(path))
+        executable = os.access(folder / name, os.X_OK)  # a text says nothing of it
+        return {name: File(text.encode(), executable)}, {name: File(brief.text.encode())}
+    with naming("git"):
+        base = "" if path == "." else f"{'/'.join(check_path(path))}/"
+    after, before = ({f"{base}{name}": file for name, file in each.files.items()} for each in (draft, brief))
+    return after, before
+
+
+def _write(folder: Path, changes: Changes) -> None:
+    """Takes out and writes files, once it is known that all can be written. Raises PermanentError, StepError."""
+    gone = [path for path, file in changes.items() if file is None]
+    files = {path: file for path, file in changes.items() if file is not None}
+    cleared = [path for path in files if _is_cleared(folder, path, set(gone))]
+    inside = [path for path in files if any(path.startswith(f"{each}/") for each in gone)]
+    check_files("git", folder, [*(path for path in files if path not in {*cleared, *inside}), *gone])
+    for path in gone:
+        (folder / path).unlink(missing_ok=True)
+        _remove_empty(folder, path)
+    for path in cleared:
+        for above, _, _ in os.walk(folder / path, topdown=False):
+            Path(above).rmdir()
+    write_files("git", folder, files)
+
+
+def _is_cleared(folder: Path, path: str, gone: Collection[str]) -> bool:
+    """Returns whether a folder stands in a file's place, all of whose files are taken out.
+
+    Raises StepError if there are others.
+    """
+    if not (folder / path).is_dir() or (folder / path).is_symlink():
+        return False
+    inside = [each.relative_to(folder).as_posix() for each in (folder / path).rglob("*") if not each.is_dir()]
+    if others := [each for each in inside if each not in gone]:
+        raise StepError(f"git: {path} is a folder with other files in it ({others[0]}); move them away")
+    return bool(inside)
+
+
+def _remove_empty(folder: Path, path: str) -> None:
+    """Removes the folders in which a file was the last one."""
+    above = (folder / path).parent
+    with suppress(OSError):
+        while above != folder:
+            above.rmdir()
+            above = above.parent
+
+
+async def _commit(git: GitRepository, changes: Changes, message: str, author: str) -> str:
+    """Commits what was written; returns the last commit, also where it has all that already."""
+    entries = await git.entries([path for path, file in changes.items() if file is not None], keep=True)
+    staged = {path: entries.get(path) for path in changes}
+    name, _, address = author.rstrip(">").partition(" <")
+    await git.stage(staged)
+    return await git.commit(staged, message, name, address or "redraft@localhost")
+
+
+def _message(options: GitOptions, draft: Draft, context: Context, line: str) -> str:
     subject = options.message.replace("{run}", context.run).replace("{version}", str(draft.version))
-    message = f"{subject.splitlines()[0] if subject.strip() else 'Publish'}\n\n{TRAILER}: {key}\n"
-    await git.call("add", "--", path)
-    if (await git.call("diff", "--cached", "--quiet", "HEAD", "--", path, codes=(0, 1, 128))).code != 0:
-        identity = ("-c", f"user.name={name}", "-c", f"user.email={address or 'redraft@localhost'}")
-        await git.call(*identity, "commit", "--quiet", "--no-verify", "-m", message, "--", path)
-    return (await git.call("rev-parse", "HEAD")).stdout.decode().strip()
+    return f"{subject.splitlines()[0] if subject.strip() else 'Publish'}\n\n{line}\n"
 
 
 def _repository(root: Path, folder: str) -> Path:
@@ -75,41 +150,11 @@ def _repository(root: Path, folder: str) -> Path:
     found = root.joinpath(*parts)
     if found.resolve() != root.resolve().joinpath(*parts) or (found / ".git").is_symlink():
         raise PermanentError(f"git: {found} leads elsewhere through a symbolic link; name the repository itself")
-    if not (found / ".git").exists():
-        raise PermanentError(
-            f"git: {found} is not a repository; make one with `git init`, or correct the option repository"
-        )
-    return found
-
-
-class _Git:
-    """Calls of git in one repository. No hook, editor, prompt or configuration of the user's takes part."""
-
-    def __init__(self, folder: Path, timeout: float) -> None:
-        self.folder = folder
-        self._timeout = timeout
-        self._environment = {
-            "PATH": os.environ.get("PATH", os.defpath),
-            "HOME": str(folder),
-            "LANG": "C.UTF-8",
-            "GIT_TERMINAL_PROMPT": "0",
-            "GIT_LITERAL_PATHSPECS": "1",
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_GLOBAL": os.devnull,
-        }
-
-    async def found(self, key: str) -> str:
-        """The commit with this key in its message; empty when there is none."""
-        grep = ("log", "--format=%H", "--max-count=1", "--fixed-strings", f"--grep={TRAILER}: {key}")
-        return (await self.call(*grep, codes=(0, 128))).stdout.decode().strip()
-
-    async def call(self, *arguments: str, codes: tuple[int, ...] = (0,)) -> Finished:
-        """Returns the output of git. Raises StepError when it fails, PermanentError when there is no git."""
-        off = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "commit.gpgSign=false")
-        done = await run_process(
-            ("git", *off, *arguments), timeout=self._timeout, cwd=self.folder, env=self._environment
-        )
-        if done.timed_out or done.code not in codes:
-            lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.code}"]
-            raise StepError(f"git {arguments[0]}: {lines[-1]}")
-        return done
+    if (found / ".git").exists():
+        return found
+    top = next((each for each in found.resolve().parents if (each / ".git").exists()), None)
+    if top is not None and found.is_dir():
+        remedy = "start Redraft there, and name the folder in path"
+        raise PermanentError(f"git: {found} lies in the repository {top}; {remedy}")
+    remedy = "make one with `git init`, or correct the option repository"
+    raise PermanentError(f"git: {found} is not a repository; {remedy}")

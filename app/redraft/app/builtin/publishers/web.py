@@ -161,7 +161,7 @@ def _require_allowed(variable: str, url: httpx.URL, hosts: Mapping[str, Collecti
 def _names(url: httpx.URL, hosts: Mapping[str, Collection[str]]) -> Collection[str] | None:
     """The variables that may be sent to the host of a URL; None for a host that the worker does not name."""
     named = {host.lower(): variables for host, variables in hosts.items()}
-    return named.get(_host(url), named.get(url.host.lower()))
+    return named.get(_host(url))
 
 
 def _host(url: httpx.URL) -> str:

@@ -49,23 +49,29 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
-def write_confined(root: Path, path: str, content: bytes) -> Path:
+def write_confined(root: Path, path: str, content: bytes, *, executable: bool | None = None) -> Path:
     """Makes `path`, which is relative to `root`, hold exactly `content`, and gives the file's whole path.
 
     Folders on the way are made. A file that is there keeps its mode; if it holds the content already it is left alone.
-    Raises PermanentError, with nothing half-written, when the path leads out of the root, through a symbolic link, to
-    something that is not a plain file, names something hidden, or when it cannot be written.
+    Whether it may be executed is as `executable` says, unless that is None. Raises PermanentError, with nothing
+    half-written, when the path leads out of the root, through a symbolic link, to something that is not a plain file,
+    names something hidden, or when it cannot be written.
     """
-    parts = split_path(path)
-    _refuse_hidden(path, parts)
+    parts = check_path(path)
+    with _explaining(root, path), _folder(root, parts[:-1]) as folder:
+        _write(folder, parts[-1], content, executable)
+    return root.joinpath(*parts)
+
+
+@contextmanager
+def _explaining(root: Path, path: str) -> Iterator[None]:
+    """Raises PermanentError, with a remedy, in place of an OSError."""
     try:
-        with _folder(root, parts[:-1]) as folder:
-            _write(folder, parts[-1], content)
+        yield
     except OSError as error:
         raise PermanentError(
             f"{path!r} cannot be written in {root}: {error.strerror or error}; {_remedy(error)}"
         ) from None
-    return root.joinpath(*parts)
 
 
 def split_path(path: str) -> tuple[str, ...]:
@@ -82,6 +88,13 @@ def split_path(path: str) -> tuple[str, ...]:
         raise PermanentError(
             f"the path {path!r} {fault}; give the path of a file below the output folder, such as out/essay.md"
         )
+    return parts
+
+
+def check_path(path: str) -> tuple[str, ...]:
+    """The names of a relative path that a publisher may write to; raises PermanentError for one that it may not."""
+    parts = split_path(path)
+    _refuse_hidden(path, parts)
     return parts
 
 
@@ -137,13 +150,30 @@ def _enter(folder: int, name: str) -> int:
     return os.open(name, _FOLDER, dir_fd=folder)
 
 
-def _write(folder: int, name: str, content: bytes) -> None:
+def check_confined(root: Path, path: str) -> None:
+    """Raises PermanentError as `write_confined` would, as far as can be told without making anything."""
+    parts = check_path(path)
+    with _explaining(root, path), ExitStack() as opened, suppress(FileNotFoundError):
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        opened.callback(os.close, folder)
+        for name in parts[:-1]:
+            _refuse_repository(folder, name)
+            folder = _enter(folder, name)
+            opened.callback(os.close, folder)
+        _mode(folder, parts[-1])
+
+
+def _write(folder: int, name: str, content: bytes, executable: bool | None) -> None:
     _refuse_repository(folder, name)
-    mode = _mode(folder, name)
-    if mode is not None and _holds(folder, name, content):
+    there = _mode(folder, name)
+    mode = there
+    if there is not None and executable is not None:
+        mode = there | (there & 0o444) >> 2 if executable else there & ~0o111
+    if mode is not None and mode == there and _holds(folder, name, content):
         return
+    new = 0o777 if executable else 0o666
     temporary = f".redraft-{secrets.token_hex(8)}.tmp"
-    handle = os.open(temporary, _NEW, 0o666, dir_fd=folder)
+    handle = os.open(temporary, _NEW, new, dir_fd=folder)
     try:
         with os.fdopen(handle, "wb") as file:
             if mode is not None:

@@ -28,10 +28,11 @@ from redraft.app.wiring.deployment import open_client
 from redraft.app.wiring.local import LocalRuntime, open_local, open_readonly
 from redraft.events.errors import InputError
 from redraft.events.messages.commands import ApproveDraft, GuideRun, RejectDraft
-from redraft.events.messages.content import Brief, Draft, check_tags
+from redraft.events.messages.content import Brief, Draft
 from redraft.events.messages.domain_events import ApprovalRequested
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.scales import score_text
+from redraft.events.messages.tags import check_tags
 from redraft.projections.engine.projector import catch_up
 from redraft.projections.read_models.runs_query import list_runs
 from redraft.projections.run_views.chart import kept_draft

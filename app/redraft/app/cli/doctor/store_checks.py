@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
-from typing import Final, get_args
+from typing import Final
 
 from redraft.actors.plans.paths import steps_in
 from redraft.actors.runtime.relaying.queue_publisher import error_message, raise_if_unavailable
@@ -36,7 +36,7 @@ from redraft.events.errors import (
 )
 from redraft.events.messages.domain_events import RunEnded, RunStarted, StepFailed, StepRequested
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Role
+from redraft.events.messages.plan import ACTOR_ROLES, Role
 from redraft.events.store.event_store import EventStore
 from redraft.projections.display import counted, plain, quoted
 from redraft.projections.engine.projector import catch_up
@@ -52,7 +52,8 @@ UNREADABLE: Final = (CodecError, EncryptionKeyMissing, Tampered)
 """The errors of a run that cannot be read here."""
 
 RELAY: Final = "relay"
-"""The actors that report a failed step whose request could not be made or sent."""
+"""The actor of the answers that the relay gives: failures (`invalid`) of requests that could not be made or sent, and
+the ends of items' runs."""
 
 PLANS: Final = 100
 """The number of newest runs whose plans name the actors to look for."""
@@ -147,7 +148,7 @@ async def _read_models(
 
 async def _unread(views: Views) -> list[Check]:
     """The runs that cannot be read from an event on, or that a read model could not take, and nobody has set aside."""
-    runs = {line.run for line in await list_runs(views, limit=EVERY_RUN, status="quarantined")}
+    runs = {line.run for line in await list_runs(views, limit=EVERY_RUN, status="quarantined", items=True)}
     lines: dict[str, str] = {}
     for each in await views.aside():
         if each.run in runs or each.run in lines:
@@ -234,7 +235,7 @@ async def _runs(settings: Settings, store: EventStore, views: Views, *, deep: bo
         remedy = f": they wait in their queues, see below, or, {lost}"
     late = Check("steps", "warn", f"{counted(overdue, 'step')} past the due time{remedy}")
     yield late if overdue else Check("steps", "ok", "none is overdue")
-    lines = await list_runs(views, limit=EVERY_RUN if deep else SAMPLE)
+    lines = await list_runs(views, limit=EVERY_RUN if deep else SAMPLE, items=True)
     yield await _requests(store, [line.run for line in lines])
     yield await _check_hashes(store, views, deep=deep)
     if deep:
@@ -252,7 +253,7 @@ async def _requests(store: EventStore, runs: Sequence[str]) -> Check:
         except UNREADABLE:
             continue  # the check of the runs reports it
         try:
-            refused += [run for event in events if isinstance(event.data, StepFailed) and event.actor == RELAY]
+            refused += [run for event in events if _is_refused(event)]
             if not isinstance(events[-1].data, RunEnded):
                 await _make_all(store, events)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a run concerns that run alone
@@ -271,20 +272,24 @@ async def _requests(store: EventStore, runs: Sequence[str]) -> Check:
     return Check("requests", "ok", "every open request can be built")
 
 
+def _is_refused(event: Recorded) -> bool:
+    return isinstance(event.data, StepFailed) and event.actor == RELAY and event.data.kind == "invalid"
+
+
 async def _make_all(store: EventStore, events: Sequence[Recorded]) -> None:
     for event in unanswered(events):
-        if isinstance(event.data, StepRequested):
+        if isinstance(event.data, StepRequested) and event.data.role != "run":
             await find_command(events, event.data.path, event.data.attempt, store.read)
 
 
 async def _versions(store: EventStore, views: Views, *, deep: bool) -> Check:
     """Checks that answers came from actors of the versions that the plans of their runs name."""
     found: dict[str, str] = {}
-    for line in await list_runs(views, limit=EVERY_RUN if deep else SAMPLE):
+    for line in await list_runs(views, limit=EVERY_RUN if deep else SAMPLE, items=True):
         events = [event for event in await store.entries(line.run) if isinstance(event, Recorded)]
         own = [event for event in events if not event.repeats]
         for role, _, name in (event.actor.partition(" ") for event in own):
-            if role in get_args(Role) and "@" in name:  # as a worker signs whose code is not what the plan names
+            if role in ACTOR_ROLES and "@" in name:  # as a worker signs whose code is not what the plan names
                 found[f"{role} {name}"] = line.run
     if not found:
         return Check("actors", "ok", "all answers came from the versions that the plans name")
@@ -301,7 +306,7 @@ async def _check_hashes(store: EventStore, views: Views, *, deep: bool) -> Check
             return Check("hashes", "fail", message)
         return Check("hashes", "ok", f"every run verified, {counted(report.events, 'event')}")
     unread = {each.run for each in await views.aside()}
-    runs = [line for line in await list_runs(views, limit=SAMPLE) if line.run not in unread]
+    runs = [line for line in await list_runs(views, limit=SAMPLE, items=True) if line.run not in unread]
     try:
         events = sum([await store.verify(line.run) for line in runs])
     except Tampered as error:

@@ -38,9 +38,10 @@ from redraft.app.workflows.briefs import require_prose
 from redraft.app.workflows.publish_targets import ActorEnvironment
 from redraft.app.workflows.state_values import read_state, with_state
 from redraft.events.errors import InputError, RedraftError
-from redraft.events.messages.content import Files, check_tags
+from redraft.events.messages.content import Files
 from redraft.events.messages.plan import Plan
 from redraft.events.messages.scales import score_text
+from redraft.events.messages.tags import check_tags
 from redraft.projections.display import counted, outcome_text, plain, usage_text
 
 if TYPE_CHECKING:

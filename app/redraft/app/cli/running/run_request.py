@@ -41,11 +41,13 @@ from redraft.app.workflows.sources import (
 from redraft.app.workflows.state_values import read_state, split_state, with_state
 from redraft.events.errors import InputError, PlanError
 from redraft.events.messages.commands import StartRun
-from redraft.events.messages.content import Brief, Files, check_tags, digest
+from redraft.events.messages.content import Brief, Files, digest
 from redraft.events.messages.domain_events import Parent, RunEnded, RunStarted
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.folders import FOLDER
 from redraft.events.messages.plan import Plan, Step
 from redraft.events.messages.run_state import Values
+from redraft.events.messages.tags import check_tags
 from redraft.projections.read_models.runs_query import find_run
 
 
@@ -84,9 +86,9 @@ def new_request(given: RunOptions, environment: ActorEnvironment, limit: int) ->
         raise InputError("--trust is for --resume: a plan that you name here is trusted as it is; leave it out")
     name, source = _words(given)
     tags = check_tags(given.tag or ())
-    out = check_out(Path(given.out)) if given.out else None
     values = read_state(given.settings)
     brief = with_state(read_brief(source, sys.stdin.buffer, as_text=given.text, limit=limit), values)
+    out = check_out(Path(given.out), several=brief.media_type == FOLDER) if given.out else None
     chosen = name or workflow_for(brief)
     publish: PublishTarget = "file" if out else "stdout"
     found = read_source(chosen, actors=given.actors, tests=given.tests, publish=publish, model=given.changes.model)
@@ -131,7 +133,7 @@ def _change_plan(given: RunOptions, found: Source) -> Plan:
     """Returns the plan with what the options change in it. Raises InputError, also for a folder nobody may write."""
     refuse_folder(found.plan, found.actors)
     plan = override(found.plan, given.changes.until, given.changes.max_iterations, given.changes.budget)
-    return publish_to(plan, Path(given.out)) if given.out else plan
+    return publish_to(plan, Path(given.out).absolute()) if given.out else plan
 
 
 def remote_request(given: RunOptions, settings: Settings) -> RunRequest:
@@ -180,7 +182,8 @@ def fork_request(given: ForkOptions, environment: ActorEnvironment, settings: Se
     mine = _own_actors(given, files)
     own = actor_keys(mine)
     start = _start_of(given, settings, forked, environment.models, own)
-    plan = publish_to(start.plan, check_out(Path(given.out))) if given.out else start.plan
+    several = start.brief.media_type == FOLDER
+    plan = publish_to(start.plan, check_out(Path(given.out), several=several)) if given.out else start.plan
     actors = build_actor_registry(plan, mine, environment)
     check_models(plan, environment.models, own)
     return RunRequest(

@@ -148,7 +148,7 @@ class RunOptions(msgspec.Struct, frozen=True):
         list[str],
         typer.Argument(
             metavar="[WORKFLOW] SOURCE",
-            help="What to refine: a file, - for standard input, or the text itself. "
+            help="What to refine: a file or folder, - for standard input, or the text itself. "
             "WORKFLOW may stand before it instead of after -w.",
         ),
     ] = []
@@ -157,7 +157,7 @@ class RunOptions(msgspec.Struct, frozen=True):
         typer.Option(
             "--workflow",
             "-w",
-            help="prose, code, article, file.py:name, or plan.yaml (default: code for a .py file, else prose).",
+            help="prose, code, article, file.py:name, or plan.yaml (default: code for Python, else prose).",
         ),
     ] = ""
     actors: ActorsOption = ""

@@ -148,7 +148,7 @@ def reject(
 @with_options
 def edit(
     run: RunArgument,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Your draft; - for standard input.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Your draft, a file or a folder; - for standard input.")],
     *,
     draft: Annotated[
         int | None, typer.Option(metavar="N", help="The draft that you changed (default: the newest).")

@@ -35,6 +35,7 @@ def _leaves(branches: Iterable[Branch]) -> Iterator[Leaf]:
         match branch:
             case Leaf():
                 yield branch
+                yield from _leaves(branch.inner.branches) if branch.inner is not None else ()
             case Group():
                 yield from _leaves(branch.children)
             case Loop():
@@ -48,7 +49,8 @@ def _head(tree: Tree) -> Text:
     used = f", {usage_text(tree.usage)}" if not tree.usage.is_nothing else ""
     details = f"{started}, {counted(tree.version, 'event')}, {duration_text(tree.seconds)}{used}"
     fork = f", a fork of {plain(tree.parent.run)} at event {tree.parent.version}" if tree.parent else ""
-    return Text.assemble(f"run {tree.run}", fork, (details, "dim"))
+    item = f", item {plain(tree.of.path)} of run {plain(tree.of.run)}" if tree.of else ""
+    return Text.assemble(f"run {tree.run}", fork, item, (details, "dim"))
 
 
 def _state(tree: Tree) -> Iterator[Text]:
@@ -82,7 +84,9 @@ def _add(view: View, branch: Branch, *, compared: bool) -> None:
     """Adds a branch; scores that are `compared` on different scales have their shares beside them."""
     match branch:
         case Leaf():
-            view.add(_leaf(branch, compared=compared))
+            item = view.add(_leaf(branch, compared=compared))
+            if branch.inner is not None:
+                _add_inner(item, branch.inner, compared=compared)
         case Group():
             inner = view.add(Text(branch.name))
             for child in branch.children:
@@ -95,6 +99,15 @@ def _add(view: View, branch: Branch, *, compared: bool) -> None:
             assert_never(branch)
 
 
+def _add_inner(view: View, tree: Tree, *, compared: bool) -> None:
+    """Adds the tree of an item's run, and how it ended or that it waits for people."""
+    for branch in tree.branches:
+        _add(view, branch, compared=compared)
+    ended = tree.ended is not None and tree.ended.outcome == "accepted"
+    if not ended and (tree.ended or tree.quarantined or tree.paused or tree.waiting):
+        view.add(_end(tree, shared=True))
+
+
 def _add_iteration(view: View, each: Iteration, *, compared: bool) -> None:
     label = look_name(each.label) or f"iteration {each.label}"
     lasted = f"  {duration_text(each.seconds)}" if each.seconds is not None else ""
@@ -105,7 +118,8 @@ def _add_iteration(view: View, each: Iteration, *, compared: bool) -> None:
 
 def _leaf(leaf: Leaf, *, compared: bool) -> Text:
     by = f"{leaf.chosen}, by {leaf.actor}" if leaf.chosen not in ("", leaf.actor) else leaf.actor
-    name = leaf.name if leaf.name == by else f"{leaf.name} ({by})"
+    name = leaf.name if leaf.name == by or leaf.role == "run" else f"{leaf.name} ({by})"
+    name += f"  run {leaf.run}" if leaf.run else ""
     facts = [f"score {score_text(leaf.score, leaf.scale, beside=compared)}"] if leaf.score is not None else []
     facts += [leaf.marks] if leaf.marks else []
     facts += [leaf.changed] if leaf.changed else []

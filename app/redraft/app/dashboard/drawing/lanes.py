@@ -52,11 +52,12 @@ class Lane(msgspec.Struct, frozen=True, tag="lane"):
 
 
 class StepShown(msgspec.Struct, frozen=True, tag="step"):
-    """A step, as a row; `path` names it on the command line."""
+    """A step, as a row; `path` names it on the command line. `run` is the run that works on it, of an item."""
 
     path: str
     row: StepRow
     state: State
+    run: str = ""
 
 
 Item: TypeAlias = Lane | StepShown
@@ -74,7 +75,7 @@ def lanes(branches: Sequence[Branch], joined: Joined = MappingProxyType({}), *, 
 def _items(branch: Branch, joined: Joined, over: bool) -> Iterator[Item]:
     match branch:
         case Leaf():
-            yield StepShown(branch.path, _row(branch), _state_of(branch, over))
+            yield StepShown(branch.path, _row(branch), _state_of(branch, over), branch.run)
         case Group(children=children):
             yield from lanes(children, joined, over=over)
         case Loop():

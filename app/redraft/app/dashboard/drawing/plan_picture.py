@@ -9,8 +9,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 import msgspec
 
 from redraft.actors.conditions.printing import print_condition
-from redraft.actors.plans.endings import describe_endings
-from redraft.events.messages.plan import Approve, Node, Parallel, Plan, Repeat, Step, members
+from redraft.events.messages.plan import Approve, Each, Node, Parallel, Plan, Repeat, Step, describe_endings, members
 from redraft.projections.display import counted, plain
 from redraft.projections.run_views.tree import steps
 from redraft.projections.run_views.tree_model import Tree
@@ -71,7 +70,7 @@ def _size(node: Node) -> tuple[float, float]:
     match node:
         case Step() | Approve():
             return WIDTH, HEIGHT
-        case Repeat():
+        case Repeat() | Each():
             width, height = _size_of_row(node.body)
             return width + 2 * PAD, height + PAD + HEAD
         case Parallel():
@@ -105,7 +104,7 @@ def _place(node: Node, path: str, x: float, y: float, lit: Collection[str]) -> I
             yield Box("step", path, x, y, width, height, title, note, is_lit)
         case Approve():
             yield Box("people", path, x, y, width, height, title, note, is_lit)
-        case Repeat():
+        case Repeat() | Each():
             yield Box("loop", path, x, y, width, height, title, note, is_lit)
             row = height - PAD - HEAD
             yield from _place_row(node.body, f"{path}/", x + PAD, y + HEAD, row, lit)
@@ -123,7 +122,7 @@ def _place(node: Node, path: str, x: float, y: float, lit: Collection[str]) -> I
 def _arrows(nodes: Sequence[Node], x: float, y: float, height: float) -> Iterator[tuple[float, float, float]]:
     for number, node in enumerate(nodes):
         width, own = _size(node)
-        if isinstance(node, Repeat):
+        if isinstance(node, Repeat | Each):
             yield from _arrows(node.body, x + PAD, y + (height - own) / 2 + HEAD, own - PAD - HEAD)
         if number + 1 < len(nodes):
             yield x + width, x + width + GAP, y + height / 2
@@ -146,6 +145,8 @@ def _note(node: Node) -> str:
         case Repeat():
             ends = f"; {told}" if (told := describe_endings(node)) else ""
             return f"until {print_condition(node.until)}, at most {counted(node.max_iterations, 'time')}{ends}"
+        case Each():
+            return f"for each of state.{node.over}, {node.concurrency} at a time"
         case Parallel():
             return f"side by side, {node.wait if isinstance(node.wait, str) else f'{node.wait} of them'}"
         case _:

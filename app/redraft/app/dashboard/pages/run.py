@@ -28,6 +28,7 @@ from redraft.events.messages.commands import SteeringMessage
 from redraft.events.messages.domain_events import RunEnded, RunErased, RunStarted
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.run_state import Value
+from redraft.projections.display import brief_text
 from redraft.projections.read_models.runs_query import find_run
 from redraft.projections.run_views.chart import Chart, Point, chart, kept_draft, scores, scores_by_part
 from redraft.projections.run_views.goals import goals
@@ -116,7 +117,7 @@ def run_shown(events: Sequence[Recorded], at: int | None, tags: Sequence[str]) -
         len(events),
         sentence_of(ended, past) if ended else now_text(seen, latest),
         latest,
-        started.brief.text if started else "",
+        brief_text(started.brief) if started else "",
         tags,
         chart(judged, goals(past), kept, parts),
         judged,

@@ -18,7 +18,7 @@ from redraft.app.server.words import PLAIN, PlainWord, say
 from redraft.events.errors import InputError, RedraftError
 from redraft.events.messages.domain_events import Outcome
 from redraft.projections.display import quoted
-from redraft.projections.read_models.runs_query import RunFilter, RunLine, RunSort, RunStatus
+from redraft.projections.read_models.runs_query import RunFilter, RunLine, RunSort, RunStatus, find_run
 
 SHOWN: Final = 50
 """Rows of a page of the list."""
@@ -38,23 +38,36 @@ class RunChoice(msgspec.Struct, frozen=True, omit_defaults=True):
     until: str = ""
     text: str = ""
     min_cost: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    items: bool = False
+    of: str = ""
     sort: RunSort = "started"
     ascending: bool = False
     after: str = ""
 
-    def filter(self) -> RunFilter:
-        """Returns it for the query. Raises InputError for a time that is none."""
+    def filter(self, of: str = "") -> RunFilter:
+        """Returns it for the query; `of` is the id of `self.of`. Raises InputError for a time that is none."""
         times = moment_of(self.since, "since"), moment_of(self.until, "until")
         return RunFilter(
-            self.status, self.workflow or None, self.outcome, self.tag or None, *times, self.text, self.min_cost
+            self.status,
+            self.workflow or None,
+            self.outcome,
+            self.tag or None,
+            *times,
+            self.text,
+            self.min_cost,
+            items=self.items,
+            of=of,
         )
 
     @property
     def command(self) -> str:
         """The command line that shows the same runs."""
-        given = {name: value for name, value in msgspec.to_builtins(self).items() if name not in ("after", "ascending")}
-        flags = [f"--{name.replace('_', '-')} {quoted(str(value))}" for name, value in given.items()]
-        return " ".join(("redraft list", *flags, *(["--ascending"] if self.ascending else [])))
+        given = {name: value for name, value in msgspec.to_builtins(self).items() if name != "after"}
+        flags = [
+            f"--{name.replace('_', '-')}" + ("" if value is True else f" {quoted(str(value))}")
+            for name, value in given.items()
+        ]
+        return " ".join(("redraft list", *flags))
 
     def address(self, **changes: object) -> str:
         """Returns the address of the list with these changes."""
@@ -78,7 +91,7 @@ async def list_runs(visit: Visits) -> Response[Any]:
     choice = visit.query(RunChoice)
 
     async def make() -> RunsShown:
-        chosen = choice.filter()
+        chosen = choice.filter((await find_run(visit.service.runtime.views, choice.of)).run if choice.of else "")
         found = await read_page(visit.service, chosen, SHOWN, choice.after, choice.sort, ascending=choice.ascending)
         following = choice.address(after=found.next) if found.next else ""
         return RunsShown(choice, found.runs, found.count, following, list(visit.service.offers.workflows))

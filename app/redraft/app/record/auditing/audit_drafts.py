@@ -10,6 +10,7 @@ import msgspec
 from redraft.events.messages.content import Draft
 from redraft.events.messages.domain_events import DraftCritiqued, DraftEdited, DraftGenerated, DraftMade, DraftRefined
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.folders import FOLDER
 from redraft.events.messages.redaction import ERASED
 from redraft.projections.display import NAME_LENGTH, counted, plain
 from redraft.projections.run_views.answers import Answers, Named, named_by, with_answers
@@ -121,7 +122,8 @@ def change_of(before: Draft, after: Draft, answers: Sequence[Named], share: int)
     left, came, went = share, 0, 0
     rows: list[DiffRow] = []
     end = Kept(before.text.count("\n") + 1, after.text.count("\n") + 1, "")
-    for line in with_answers(fold_unchanged(diff(before.text, after.text)), before.text, answers):
+    folded = fold_unchanged(diff(before.text, after.text), files=after.media_type == FOLDER)
+    for line in with_answers(folded, before.text, answers):
         if isinstance(line, Answers):
             told = fit_lines([f"answers {issue.severity} {issue.line}" for issue in line.issues], left)
             rows += [DiffRow("answers", "", "\u21b3", (Word(each, changed=False),)) for each in told]

@@ -175,7 +175,8 @@ def leaf_row(leaf: Leaf, depth: int) -> StepRow:
         leaf.overruled,
         leaf.error,
     )
-    message = " \u00b7 ".join((f"{leaf.role} {leaf.chosen or leaf.actor}", *filter(None, facts)))
+    does = "a run of its own" if leaf.role == "run" else f"{leaf.role} {leaf.chosen or leaf.actor}"
+    message = " \u00b7 ".join((does, *filter(None, facts)))
     return StepRow(depth, f"leaf {leaf.status}", leaf.name, message, leaf.score, leaf.scale, leaf.draft, leaf.seconds)
 
 

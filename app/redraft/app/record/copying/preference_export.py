@@ -12,10 +12,11 @@ import msgspec
 
 from redraft.app.record.copying.preferences import Preference, preferences
 from redraft.events.errors import CodecError, EncryptionKeyMissing, NoSuchRun, Tampered
-from redraft.events.messages.content import check_tags
 from redraft.events.messages.domain_events import Parent, RunErased, RunStarted
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.item_ids import is_within
 from redraft.events.messages.redaction import ERASED
+from redraft.events.messages.tags import check_tags
 from redraft.events.store.event_store import EventStore
 from redraft.projections.engine.views import Views
 from redraft.projections.read_models.runs_query import RunFilter, RunLine, page_of_runs
@@ -66,10 +67,10 @@ async def export_preferences(
     out, and so is what a fork has of a run that does not carry the tag. Raises InputError for a tag that is none.
     """
     (tag,) = check_tags([wanted.consent])
-    agreed = {line.run: line.parent async for line in _runs(views, RunFilter(tag=tag))}
+    agreed = {line.run: line.parent async for line in _runs(views, RunFilter(tag=tag, items=True))}
     written, left_out = Counter[str](), Counter[str]()
     seen: set[bytes] = set()
-    chosen = RunFilter(status="ended", workflow=wanted.workflow or None, tag=tag)
+    chosen = RunFilter(status="ended", workflow=wanted.workflow or None, tag=tag, items=True)
     async for line in _runs(views, chosen):
         if not _is_wanted(line, wanted):
             continue
@@ -93,7 +94,7 @@ def _digest(pair: Preference) -> bytes:
 
 
 def _is_wanted(line: RunLine, wanted: PreferenceFilter) -> bool:
-    if line.run in wanted.without or (wanted.runs and line.run not in wanted.runs):
+    if is_within(line.run, wanted.without) or (wanted.runs and not is_within(line.run, wanted.runs)):
         return False
     return wanted.since is None or line.updated >= wanted.since
 

@@ -25,6 +25,7 @@ from redraft.events.messages.codec import GENESIS, decode_event, link_of
 from redraft.events.messages.content import MAX_DRAFT_BYTES
 from redraft.events.messages.domain_events import RunErased
 from redraft.events.messages.event_names import EVENT_NAMES
+from redraft.events.messages.item_ids import is_within, lineage
 from redraft.events.store.event_store import EventStore
 from redraft.events.store.raw_rows import AT_ONCE, RawRow, RowCopier
 from redraft.projections.record_check import Checked, Ids
@@ -33,7 +34,10 @@ _SEALED: Final = b'"sealed":"'
 
 
 class RunSelection(msgspec.Struct, frozen=True):
-    """The runs to export: those with events `since` a time, or only `runs`, but none of `without`."""
+    """The runs to export: those with events `since` a time, or only `runs`, but none of `without`.
+
+    A run stands for the runs of its items too, at any depth.
+    """
 
     since: datetime | None = None
     runs: frozenset[str] = frozenset()
@@ -66,7 +70,7 @@ async def export_log(store: EventStore, wanted: RunSelection, file: IO[bytes], n
     async for batch in _read_log(rows, head):
         items: list[Item] = []
         for row in batch:
-            if row.run in wanted.without or (chosen is not None and row.run not in chosen):
+            if is_within(row.run, wanted.without) or (chosen is not None and not is_within(row.run, chosen)):
                 continue
             if row.run not in seen:
                 seen.add(row.run)
@@ -79,10 +83,10 @@ async def export_log(store: EventStore, wanted: RunSelection, file: IO[bytes], n
 
 
 async def _find_active(rows: RowCopier, head: int, since: datetime) -> frozenset[str]:
-    """Returns the runs that have events since that time."""
+    """Returns the runs that have events since that time, or that have items with such a run."""
     found: set[str] = set()
     async for batch in _read_log(rows, head):
-        found.update(row.run for row in batch if _time_of(row) >= since)
+        found.update(run for row in batch if _time_of(row) >= since for run in lineage(row.run))
     return frozenset(found)
 
 
@@ -120,6 +124,9 @@ async def _read_log(rows: RowCopier, head: int) -> AsyncIterator[list[RawRow]]:
 
 BATCH_BYTES: Final = 16 * 1024 * 1024
 """The maximum number of bytes of events added together; a larger event is added on its own."""
+
+_LARGE: Final = 1024 * 1024
+"""The bytes that an event of an archive may have which this release does not read, as later ones may add fields."""
 
 _ERASED: Final = EVENT_NAMES[RunErased]
 
@@ -217,14 +224,21 @@ def _check_next(path: Path, run: _Run, event: RawRow) -> None:
         raise InputError(
             f"archive {path}: event {event.version} of run {event.run} does not follow the one before; export it again"
         )
+    place = f"event {event.version} of run {event.run} ({event.name})"
     try:
-        decode_event(event.run, event.version, event.name, event.state)
+        read = decode_event(event.run, event.version, event.name, event.state)
     except CodecError as error:
-        place = f"event {event.version} of run {event.run} ({event.name})"
         raise InputError(
             f"archive {path}: {place} cannot be read here: {error.__cause__ or error}; upgrade Redraft, or leave the "
             f"run out: redraft export --without {event.run}"
         ) from None
+    if len(event.state) > _LARGE and not read.encrypted:
+        known = len(msgspec.json.encode(read.data))
+        if len(event.state) - known > _LARGE:
+            raise InputError(
+                f"archive {path}: {place} has {len(event.state):,} bytes, of which this release reads {known:,}; "
+                f"upgrade Redraft, or leave the run out: redraft export --without {event.run}"
+            )
     run.version, run.hash = event.version, event.state[9:73].decode()
 
 

@@ -63,10 +63,7 @@ async def decide(service: Serves, request: Request[Any, Any, Any], text: LinkTex
     if service.read_only:
         return await _told("Not recorded", "This server only looks: it was started with --read-only.", 405)
     word = ApproveDraft if decision == "approve" else RejectDraft
-    message = word(token.link.run, token.link.draft, reason, token.name, f"link {token.id}")
-    if _awaited(await service.runtime.store.read(token.link.run), token.link.draft) is None:
-        return await _told("Nothing to decide", _OVER, 410)
-    return await _record(service, token, message)
+    return await _record(service, token, word(token.link.run, token.link.draft, reason, token.name, f"link {token.id}"))
 
 
 async def _record(service: Service, token: Token, message: ApproveDraft | RejectDraft) -> Response[bytes]:
@@ -81,6 +78,9 @@ async def _record(service: Service, token: Token, message: ApproveDraft | Reject
         return await _told("No such link", _UNKNOWN, 404)
     try:
         settings, runtime = service.settings, service.runtime
+        if _awaited(await runtime.store.read(message.run), message.draft) is None:
+            await tokens.give_back(claim)
+            return await _told("Nothing to decide", _OVER, 410)
         _, event = await steer_on(settings, runtime, message.run, lambda _: message, runtime.client, who)
     except RedraftError as error:
         await tokens.give_back(claim)

@@ -212,8 +212,12 @@ async def list_workflows(service: Serves) -> Response[bytes]:
 @get("/archive", summary="Download runs as an archive", media_type="application/zstd")
 async def download_archive(
     service: Serves,
-    run: Annotated[list[str] | None, QueryParameter(description="Only this run; may be repeated.")] = None,
-    without: Annotated[list[str] | None, QueryParameter(description="All but this run; may be repeated.")] = None,
+    run: Annotated[
+        list[str] | None, QueryParameter(description="Only this run, with the runs of its items; may be repeated.")
+    ] = None,
+    without: Annotated[
+        list[str] | None, QueryParameter(description="All but this run and those of its items; may be repeated.")
+    ] = None,
     since: Since = "",
 ) -> Stream:
     """Gives the archive that `redraft export` writes: whole runs, each event verified as it is written."""

@@ -14,6 +14,7 @@ from redraft.app.record.auditing.audit import audit_document, audit_one
 from redraft.app.record.changes import compare_drafts
 from redraft.app.record.copying.archive import export_jsonl
 from redraft.app.record.copying.with_texts import CommandSent, find_command, with_texts
+from redraft.app.record.items import tree_with_items
 from redraft.app.record.past import drafts_of, events_at, events_of, final_draft
 from redraft.app.runs.searching import Found, list_matching
 from redraft.app.server.api.answers import answer, beside, computed
@@ -31,7 +32,6 @@ from redraft.projections.read_models.runs_query import (
     find_run,
 )
 from redraft.projections.run_views.state import StateAt, state_at
-from redraft.projections.run_views.tree import tree
 from redraft.projections.run_views.tree_model import Tree
 
 
@@ -62,6 +62,10 @@ async def list_runs(
         str,
         QueryParameter(max_length=500, description='Words in the brief or a draft: `tides`, `tid*`, `"spring tide"`.'),
     ] = "",
+    items: Annotated[
+        bool, QueryParameter(description="Also the runs of items; else only if their workflow is named.")
+    ] = False,
+    of: Annotated[str, QueryParameter(description="Only the runs of this run's items.")] = "",
     sort: FromQuery[RunSort] = "started",
     ascending: FromQuery[bool] = False,
     limit: Limit = 20,
@@ -69,7 +73,8 @@ async def list_runs(
 ) -> Response[bytes]:
     """Lists the runs that match every filter given, the newest first unless it is sorted otherwise."""
     times = moment_of(since, "since"), moment_of(until, "until")
-    chosen = RunFilter(status, workflow, outcome, tag, *times, text, min_cost, search)
+    around = (await find_run(service.runtime.views, of)).run if of else ""
+    chosen = RunFilter(status, workflow, outcome, tag, *times, text, min_cost, search, items, around)
     return answer(await read_page(service, chosen, limit, after, sort, ascending=ascending))
 
 
@@ -92,8 +97,13 @@ async def show_run(service: Serves, run: RunPath) -> Response[bytes]:
 
 @get("/runs/{run:str}/tree", answer=Tree, summary="Show a run as a tree")
 async def show_tree(service: Serves, run: RunPath, at: At = "") -> Response[bytes]:
-    """Shows a run's loops, iterations and steps with scores and times, as it is, or as it stood at a version."""
-    return await computed(tree, await events_at(service.runtime, run, at))
+    """Shows a run's loops, iterations and steps with scores and times, as it is, or as it stood at a version.
+
+    The runs of its items are inside it.
+    """
+    events = await events_at(service.runtime, run, at)
+    found = await tree_with_items(service.runtime.store, events, cut=bool(at))
+    return await computed(lambda: found)
 
 
 @get("/runs/{run:str}/history", answer=list[Recorded], summary="List a run's events")

@@ -29,9 +29,10 @@ from redraft.app.workflows.sources import Source, changed_plan, override, prepar
 from redraft.app.workflows.state_values import split_state, with_state
 from redraft.events.errors import InputError
 from redraft.events.messages.commands import StartRun
-from redraft.events.messages.content import Brief, check_tags, checked
+from redraft.events.messages.content import Brief, check_brief
 from redraft.events.messages.domain_events import Parent
 from redraft.events.messages.plan import Plan
+from redraft.events.messages.tags import check_tags
 
 PATIENCE: Final = 10.0
 """Seconds to wait until a run that was submitted is in the record, and can be looked at."""
@@ -164,7 +165,7 @@ def _served(service: Service, plan: Plan) -> Plan:
 
 def _brief(service: Service, given: str | BriefText, what: str = "brief") -> Brief:
     made = Brief(given) if isinstance(given, str) else Brief(given.text, given.media_type, given.source, given.state)
-    checked(made.text, what, service.settings.max_draft_bytes)
+    check_brief(made, what, service.settings.max_draft_bytes)
     return made
 
 

@@ -138,7 +138,7 @@ def _standing_in(actor: Actor, work: Work) -> Actor:
     async def function(**given: Any) -> Any:  # noqa: ANN401 - what the actor returns
         return await work(**given)
 
-    own = () if actor.role == "refiner" else ("critique", "history")
+    own = ("folder",) if actor.role == "refiner" else ("critique", "history", "folder")
     facts = ("facts",) if actor.condition else ()
     takes = tuple(each for each in TAKES[actor.role] if each not in own or each in actor.takes)
     return replace(actor, function=function, takes=(*takes, *facts), is_async=True, isolation="none")
@@ -199,6 +199,8 @@ def _answer_of(actor: Actor, returned: object, given: Mapping[str, Any]) -> dict
             return {"receipt": receipt_of(returned, actor.name)}
         case "step":
             return {"state": values_of(returned)}
+        case "run":
+            raise AssertionError("a run of an item is no actor")
         case _:
             assert_never(actor.role)
 

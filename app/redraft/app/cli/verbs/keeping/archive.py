@@ -72,9 +72,11 @@ def export(
     since: Annotated[
         str, typer.Option(metavar="TIME", help="Runs of which something was recorded since: 2026-01-03T10:00Z, 30d.")
     ] = "",
-    run: Annotated[list[str] | None, typer.Option(metavar="RUN", help="Only this run; may be given again.")] = None,
+    run: Annotated[
+        list[str] | None, typer.Option(metavar="RUN", help="Only this run, with its items'; may be given again.")
+    ] = None,
     without: Annotated[
-        list[str] | None, typer.Option(metavar="RUN", help="All but this run; may be given again.")
+        list[str] | None, typer.Option(metavar="RUN", help="All but this run, with its items'; may be given again.")
     ] = None,
     out: Annotated[str, typer.Option("-o", "--out", metavar="FILE", help="Where to (default: standard output).")] = "",
     form: Annotated[
@@ -88,7 +90,8 @@ def export(
 ) -> None:
     """Write runs to an archive: whole runs with all their events, as they are stored, in the order of the log.
 
-    It is JSON lines, compressed with Zstandard: `zstdcat` reads it. Each event is verified as it is written.
+    It is JSON lines, compressed with Zstandard: `zstdcat` reads it. Each event is verified as it is written. A run
+    takes the runs of its items along, at any depth; such a run can also be exported by itself.
 
     With --as preferences it writes pairs of drafts to train a model with, as JSON lines: what was asked, the better
     draft, the other one, and the scores, critiques and people's decisions that say so; only of runs that carry the tag

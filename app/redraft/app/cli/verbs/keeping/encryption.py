@@ -15,6 +15,7 @@ from redraft.app.cli.shared.reading import existing_store
 from redraft.app.process.files import refuse_present, write_key
 from redraft.app.settings.settings import Settings
 from redraft.app.wiring.local import open_local
+from redraft.projections.display import counted
 
 if TYPE_CHECKING:
     from redraft.app.record.erasure import Erased
@@ -33,12 +34,14 @@ def erase(
 
     This destroys the run's key, so it works on a run that was recorded with REDRAFT_ENCRYPT_NEW_RUNS=1. The recorded
     events stay as they are and can still be verified; an event after them records who erased the run, and when. It
-    cannot be undone.
+    cannot be undone. The runs of its items are erased before it; such a run by itself only once the run around it,
+    which holds its draft, is erased.
     """
     done = asyncio.run(_erase_run(existing_store(store), run, name_of(by), reason))
     time = f"{done.time:%Y-%m-%d %H:%M:%S} UTC"
     line = f"run {done.run}: its texts can no longer be read; erased by {done.by} at {time}"
-    print_result(done, [line], json=json)
+    items = [f"and those of {counted(len(done.items), 'run')} of its items"] if done.items else []
+    print_result(done, [line, *items], json=json)
     for leftover in () if json else done.leftover:
         say(leftover)
 

@@ -37,6 +37,7 @@ Examples:
   redraft list --status running
   redraft list --sort score --limit 10
   redraft list --count --outcome failed
+  redraft list --of last
 """
 
 _ENDING: Final = 8
@@ -77,9 +78,13 @@ class ListOptions(msgspec.Struct, frozen=True):
             help="Only runs with all of these words in their brief or in one draft: tides, 'tid*', '\"spring tide\"'.",
         ),
     ] = ""
+    items: Annotated[
+        bool, typer.Option("--items", help="Also the runs of items, which are left out unless their workflow is named.")
+    ] = False
+    of: Annotated[str, typer.Option(metavar="RUN", help="Only the runs of this run's items.")] = ""
 
-    def filter(self) -> RunFilter:
-        """Returns the filter that the options mean. Raises InputError for what is no time."""
+    def filter(self, of: str = "") -> RunFilter:
+        """Returns the filter that the options mean; `of` is the id of `self.of`. Raises InputError for no time."""
         return RunFilter(
             self.status,
             self.workflow,
@@ -90,6 +95,8 @@ class ListOptions(msgspec.Struct, frozen=True):
             self.text,
             self.min_cost,
             self.search,
+            self.items,
+            of,
         )
 
 
@@ -116,9 +123,10 @@ def list_(
     """
     from redraft.app.runs.searching import list_matching
 
-    chosen = which.filter()
+    which.filter()  # refuses what is no time before anything is opened
 
     async def list_found(log: LocalRuntime) -> Listing:
+        chosen = which.filter((await find_run(log.views, which.of)).run if which.of else "")
         start = await find_run(log.views, after) if after else None
         return await list_matching(log, chosen, 1 if count else limit, start, sort, ascending=ascending)
 

@@ -14,6 +14,7 @@ from redraft.app.cli.shared.output import out, print_json, print_line, print_tex
 from redraft.app.cli.shared.reading import ask, events_at, events_of, run_quietly
 from redraft.app.cli.views.changes import change_lines, score_lines
 from redraft.app.record.changes import StateChanges, compare_drafts, compare_states
+from redraft.app.record.items import tree_with_items
 from redraft.app.record.past import DIGITS, final_draft
 from redraft.app.settings.settings import LOCAL, read_settings
 from redraft.app.wiring.deployment import unserved
@@ -22,7 +23,7 @@ from redraft.events.errors import InputError
 from redraft.events.messages.envelope import Recorded
 from redraft.projections.read_models.runs_query import find_run
 from redraft.projections.run_views.state import state_at
-from redraft.projections.run_views.tree import tree
+from redraft.projections.run_views.tree_model import Tree
 
 if TYPE_CHECKING:
     from redraft.app.record.copying.with_texts import CommandSent
@@ -94,7 +95,7 @@ def show(
     if step:
         _print_request(ask(store, lambda log: _find_request(log, run, at, step, attempt)), json=json)
         return
-    events, is_readable = ask(store, lambda log: _read(log, run, at))
+    events, is_readable, found = ask(store, lambda log: _read_whole(log, run, at))
     if state:
         from redraft.app.cli.views.state import print_state
 
@@ -102,17 +103,17 @@ def show(
     elif text:
         print_text(final_draft(events).text)
     elif json:
-        print_json(tree(events))
+        print_json(found)
     else:
-        _print_tree(events, whole=is_readable and not at)
+        _print_tree(found, whole=is_readable and not at)
         if is_readable and not at:
             _tell_unserved(events)
 
 
-def _print_tree(events: Sequence[Recorded], *, whole: bool) -> None:
+def _print_tree(found: Tree, *, whole: bool) -> None:
     from redraft.app.cli.views.tree import tree_view
 
-    out().print(tree_view(tree(events), whole=whole, shared=read_settings().bus != LOCAL))
+    out().print(tree_view(found, whole=whole, shared=read_settings().bus != LOCAL))
 
 
 async def _follow(log: LocalRuntime, text: str) -> None:
@@ -120,8 +121,8 @@ async def _follow(log: LocalRuntime, text: str) -> None:
     from redraft.app.cli.running.progress import RunProgress
     from redraft.app.subscribing.subscriber import is_end
 
-    events, is_readable = await _read(log, text, "")
-    _print_tree(events, whole=is_readable)
+    events, is_readable, found = await _read_whole(log, text, "")
+    _print_tree(found, whole=is_readable)
     progress = RunProgress()
     for event in events:
         progress.note(event)
@@ -132,21 +133,23 @@ async def _follow(log: LocalRuntime, text: str) -> None:
             print_line(line)
         if is_end(event):
             break
-    _print_tree(await events_of(log, events[0].run), whole=True)
+    _print_tree((await _read_whole(log, events[0].run, ""))[2], whole=True)
 
 
 def _tell_unserved(events: Sequence[Recorded]) -> None:
     """Says which actors a run waits for that no worker serves, where there is a broker to ask."""
-    waiting = [step.request for step in fold(event.data for event in events).open.values() if step.retry_at is None]
+    steps = fold(event.data for event in events).open.values()
+    waiting = [step.request for step in steps if step.retry_at is None and step.request.role != "run"]
     if waiting:
         for line in run_quietly(unserved(read_settings(), [(asked.role, asked.actor) for asked in waiting])):
             out().print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
-async def _read(log: LocalRuntime, run: str, at: str) -> tuple[Sequence[Recorded], bool]:
-    """Returns the events of a run that can be read, and whether all of them can be."""
+async def _read_whole(log: LocalRuntime, run: str, at: str) -> tuple[Sequence[Recorded], bool, Tree]:
+    """Returns the events of a run that can be read, whether all of them can be, and its tree with its items'."""
     events = await events_at(log, run, at)
-    return events, (await find_run(log.views, events[0].run)).status != "unreadable"
+    is_readable = (await find_run(log.views, events[0].run)).status != "unreadable"
+    return events, is_readable, await tree_with_items(log.store, events, cut=bool(at))
 
 
 async def _find_request(log: LocalRuntime, run: str, at: str, step: str, attempt: int | None) -> CommandSent:

@@ -17,7 +17,7 @@ from redraft.app.cli.shared.options import JsonOption, WorkflowArgument
 from redraft.app.cli.shared.output import print_json, print_result, print_text
 from redraft.app.cli.shared.reading import run_quietly
 from redraft.app.process.logs import shown_url
-from redraft.app.settings.settings import Settings, read_file, read_settings, require_known, untrusted_in
+from redraft.app.settings.settings import Settings, read_file, read_settings, untrusted_in
 from redraft.app.settings.settings import trust as record
 from redraft.app.workflows.sources import read_source
 from redraft.events.errors import InputError
@@ -98,10 +98,9 @@ def trust(
     if found is None:
         raise InputError(f"{file}: there is no such file; name a folder's redraft.toml")
     settings, content = found
-    require_known(settings, file)
     names = untrusted_in(settings, file.resolve().parent)
     record(file, content)
-    what = "; ".join(f"{name} = {shown_url(str(settings[name])) if 'key' not in name else '***'}" for name in names)
+    what = "; ".join(f"{name} = {_shown(name, settings[name])}" for name in names)
     line = f"{file.resolve()} is trusted as it is: {what or 'it sets nothing that asks for it'}"
     print_result({"trusted": str(file.resolve()), "settings": names}, [line], json=json)
 
@@ -133,3 +132,8 @@ def plan(
             print_text(print_mermaid(found))
         case _:
             assert_never(form)
+
+
+def _shown(name: str, value: object) -> str:
+    """Returns the value of a setting to be looked at; stars for a secret one."""
+    return "***" if any(word in name for word in ("key", "secret", "token")) else shown_url(str(value))

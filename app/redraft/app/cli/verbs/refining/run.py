@@ -30,6 +30,7 @@ RUN: Final = """\b
 Examples:
   redraft run essay.md --out better.md
   redraft run --workflow code module.py --tests tests/test_module.py
+  redraft run --workflow code src/ --tests tests/ --out mended/
   redraft run article.py:article "Why tides exist"
   redraft run essay.md --tag spring --tag draft-3
   redraft run article.py:article "Why tides exist" --set state.audience=children
@@ -53,7 +54,7 @@ Examples:
 
 @with_options
 def run(given: RunOptions, store: StoreOption = None, json: JsonOption = False, quiet: QuietOption = False) -> int:
-    """Refine a text: generate, critique, refine until good, publish. Everything is recorded and can be resumed.
+    """Refine a text or folder: generate, critique, refine until good, publish. All is recorded and can be resumed.
 
     Progress goes to standard error, the result to standard output. Exit codes: 0 accepted, 1 failed, 2 wrong input,
     3 ended without acceptance, 5 the store cannot be reached, 130 interrupted.
@@ -70,7 +71,7 @@ def run(given: RunOptions, store: StoreOption = None, json: JsonOption = False, 
 @with_options
 def submit(
     workflow: WorkflowArgument,
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, - for standard input, or the text itself.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, a folder, - (standard input), or the text.")],
     *,
     key: Annotated[
         str | None,

@@ -175,15 +175,14 @@ def _check_declared(plan: Plan, actors: str) -> None:
 def _check_steps(plan: Plan, guesses: Guesses) -> None:
     """Raises InputError for a guess about a step that is not there."""
     from redraft.app.rehearsal.guesses import check_steps
-    from redraft.events.messages.plan import Approve, loops_of
+    from redraft.events.messages.plan import Approve, nodes_of
 
     steps = [step for _, step in steps_in(plan.steps)]
 
     def list_names(role: str, *, gate: bool = False) -> list[str]:
         return [name for step in steps if (step.role, step.gate) == (role, gate) for name in (step.name, step.actor)]
 
-    bodies = [plan.steps, *(loop.body for _, loop in loops_of(plan.steps))]
-    people = [node.name for body in bodies for node in body if isinstance(node, Approve)]
+    people = [node.name for _, node in nodes_of(plan.steps) if isinstance(node, Approve)]
     check_steps("--critic", guesses.critics, list_names("critic"))
     check_steps("--gate", guesses.gates, list_names("critic", gate=True))
     check_steps("--generator", guesses.generators, list_names("generator"))

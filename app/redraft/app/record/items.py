@@ -1,0 +1,26 @@
+"""Reads a run together with the runs of its items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from redraft.events.errors import NoSuchRun
+from redraft.events.messages.envelope import Recorded
+from redraft.events.store.event_store import EventStore
+from redraft.projections.run_views.tree_model import Tree
+from redraft.projections.run_views.whole_tree import whole_tree
+
+
+async def tree_with_items(store: EventStore, events: Sequence[Recorded], *, cut: bool) -> Tree:
+    """Returns the tree of a run after these events, with those of its items' runs.
+
+    With `cut` these are as they were at the time of the last of the events. Raises StoreError.
+    """
+
+    async def read(run: str) -> Sequence[Recorded]:
+        try:
+            return await store.read(run)
+        except NoSuchRun:
+            return ()
+
+    return await whole_tree(events, read, events[-1].time if cut and events else None)

@@ -1,0 +1,68 @@
+"""Runs of items in one process: none of them goes on once the run around it has ended."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from redraft.actors import Context, Retry, Workflow, each, generator, step
+from redraft.app import refine
+from redraft.app.settings.settings import Settings
+from redraft.app.wiring.local import open_local
+from redraft.events.backends import open_store
+from redraft.events.messages.domain_events import ItemOf, RunEnded
+from redraft.events.messages.item_ids import run_of_item
+from redraft.events.store.event_store import EventStore
+
+
+@generator
+async def write(context: Context) -> str:
+    if context.state.item == "broken":
+        raise RuntimeError("out of ink")
+    await asyncio.Event().wait()
+    return "never"
+
+
+BOOK = Workflow("book", state={"chapters": ["slow", "broken"]}).for_each(
+    "state.chapters", name="Chapters", body=[step(write, retry=Retry(1))]
+)
+DEEP = Workflow("book", state={"parts": [["slow"], ["broken"]]}).for_each(
+    "state.parts", name="Parts", body=[each("Inner", over="state.item", body=[step(write, retry=Retry(1))])]
+)
+
+
+async def outcomes(store: EventStore, *runs: str) -> list[str]:
+    events = [await store.read(run) for run in runs]
+    return [each[-1].data.outcome if isinstance(each[-1].data, RunEnded) else "under way" for each in events]
+
+
+async def test_when_a_program_ends_the_items_of_its_run_have_ended_too(tmp_path: Path):
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    result = await refine(BOOK, "Tides", settings=Settings(store=url))
+    assert result.outcome == "failed"
+    slow, broken = (run_of_item(ItemOf(result.run, f"Chapters[{number}]")) for number in (1, 2))
+    async with open_store(url) as store:
+        assert await outcomes(store, slow, broken) == ["cancelled", "failed"]
+
+
+async def test_items_of_items_end_as_well(tmp_path: Path):
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    result = await refine(DEEP, "Tides", settings=Settings(store=url))
+    assert result.outcome == "failed"
+    first, second = (run_of_item(ItemOf(result.run, f"Parts[{number}]")) for number in (1, 2))
+    inner = [run_of_item(ItemOf(run, "Inner[1]")) for run in (first, second)]
+    async with open_store(url) as store:
+        assert await outcomes(store, first, second, *inner) == ["cancelled", "failed", "cancelled", "failed"]
+
+
+async def test_in_a_process_that_goes_on_items_end_with_the_run_around_them():
+    async with open_local(Settings(store="memory:"), BOOK.actors.values()) as runtime:
+        run = await runtime.client.submit(BOOK, "Tides")
+        assert (await runtime.client.wait(run)).outcome == "failed"
+        slow = run_of_item(ItemOf(run, "Chapters[1]"))
+
+        async with asyncio.timeout(20):
+            async for event in runtime.client.subscribe(0, run=slow):
+                if isinstance(event.data, RunEnded):
+                    assert event.data.outcome == "cancelled"
+                    break
