@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, expect
-from tests.app.cli_calls import said
+from tests.app.cli_calls import document, said, until
 from tests.app.dashboard.asking import ended, html
 from tests.app.dashboard.browser import WIDTHS, fits, looking
 from tests.app.server.served import Served, served
@@ -68,7 +68,9 @@ def test_a_page_lists_so_many_values_and_says_how_many_more_there_are(stateful: 
 
 def test_a_run_without_state_has_no_table_of_it(stateful: Served) -> None:
     said("run", "The sea is calm.", "-q")
-    assert 'id="state"' not in html(stateful, "/runs/last")
+    run = str(document("show", "last")["run"])
+    until(lambda: any(each["run"] == run for each in stateful.get("/runs")["runs"]))
+    assert 'id="state"' not in html(stateful, f"/runs/{run}")
 
 
 def test_two_runs_are_compared_by_their_states_too(stateful: Served) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.app.cli_calls import call, document, said
+from tests.app.cli_calls import call, document, said, until
 from tests.app.server.served import LOOP, Served, served
 
 from redraft.app.record.copying.archive import read_archive
@@ -211,7 +211,7 @@ def _references(value: Any) -> Iterator[str]:
 def test_a_server_beside_another_process_sees_what_that_records(server: Served) -> None:
     before = server.get("/runs")["count"]
     said("run", "loop.py:loop", "Sand", "-q")
-    assert server.get("/runs/last")["brief"] == "Sand"
+    until(lambda: server.get("/runs/last")["brief"] == "Sand")  # that process has ended; the server follows the log
     assert server.get("/runs")["count"] == before + 1
 
 
