@@ -106,7 +106,10 @@ async def test_a_row_that_is_no_event_is_refused(written: Writer) -> None:
         assert written("stranger", 1, strange)
 
 
-@pytest.mark.parametrize("verb", ["INSERT OR IGNORE", "INSERT OR REPLACE"])
+VERBS = ("INSERT OR IGNORE", "INSERT OR REPLACE", "REPLACE", "INSERT OR FAIL", "INSERT OR ROLLBACK")
+
+
+@pytest.mark.parametrize("verb", VERBS)
 async def test_no_verb_of_sqlite_gets_around_the_rules(tmp_path: Path, notes: Notes, verb: str) -> None:
     async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
         await append_to(store, "a", 0, notes("a", 2))
@@ -116,6 +119,31 @@ async def test_no_verb_of_sqlite_gets_around_the_rules(tmp_path: Path, notes: No
     assert FOLLOWS in write("a", 1, state("a1", GENESIS), verb)
     async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
         assert [event.id for event in await store.read("a")] == ["a/test/1", "a/test/2"]
+
+
+@pytest.mark.parametrize("verb", ["INSERT", *VERBS])
+async def test_two_rows_of_one_statement_cannot_have_one_id(tmp_path: Path, notes: Notes, verb: str) -> None:
+    async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
+        await append_to(store, "a", 0, notes("a"))
+    rows = ("b", 1, state("same", GENESIS), "c", 1, state("same", GENESIS))
+    with closing(sqlite3.connect(tmp_path / "log.db")) as file:
+        with pytest.raises(sqlite3.IntegrityError, match=ONCE), file:
+            file.execute(f"{verb} INTO stored_events VALUES (?, ?, 'x', ?), (?, ?, 'x', ?)", rows)
+        ids = file.execute("SELECT count(*) FROM redraft_event_ids").fetchone()
+        assert ids == file.execute("SELECT count(*) FROM stored_events").fetchone()
+        if verb != "INSERT OR FAIL":  # which keeps the rows before the one that is refused
+            assert ids == (1,)
+
+
+async def test_a_clause_that_does_nothing_on_a_conflict_lets_no_row_in(tmp_path: Path, notes: Notes) -> None:
+    async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
+        await append_to(store, "a", 0, notes("a"))
+    with closing(sqlite3.connect(tmp_path / "log.db")) as file:
+        for run, version in (("b", 1), ("a", 1)):
+            with pytest.raises(sqlite3.IntegrityError, match=f"{ONCE}|{FOLLOWS}"), file:
+                insert = "INSERT INTO stored_events VALUES (?, ?, 'x', ?) ON CONFLICT DO NOTHING"
+                file.execute(insert, (run, version, state("a/test/1", GENESIS)))
+        assert file.execute("SELECT count(*) FROM stored_events").fetchone() == (1,)
 
 
 async def test_the_ids_can_be_neither_changed_nor_taken_away(tmp_path: Path, notes: Notes, postgres_url: str) -> None:

@@ -61,10 +61,9 @@ def rules_of(table: str) -> dict[str, str]:
         "WHERE e.originator_id = NEW.originator_id AND e.originator_version >= NEW.originator_version - 1 "
         "ORDER BY e.originator_version DESC LIMIT 1), "
         f"CASE NEW.originator_version WHEN 1 THEN CAST('{GENESIS}' AS BLOB) END) "
-        f"THEN RAISE(ABORT, '{FOLLOWS}: the event does not follow the last event of its run') "
-        f"WHEN EXISTS (SELECT 1 FROM {IDS} WHERE id = {own}) "
-        f"THEN RAISE(ABORT, '{ONCE}: an event with this id is in the log already') END; "
-        f"INSERT INTO {IDS} VALUES ({own}); END",
+        f"THEN RAISE(ABORT, '{FOLLOWS}: the event does not follow the last event of its run') END; "
+        f"INSERT INTO {IDS} VALUES ({own}) ON CONFLICT DO NOTHING; "  # also if the event's own INSERT is an OR REPLACE
+        f"SELECT RAISE(ABORT, '{ONCE}: an event with this id is in the log already') WHERE changes() = 0; END",
         **triggers_of(IDS),
     }
 
