@@ -68,6 +68,7 @@ async def test_a_store_that_fails_leaves_no_coroutine_that_nobody_awaited(tmp_pa
     resources: Any = SimpleNamespace(settings=settings, store=Failing(), bus=None, views=None)
     servers = cast("Any", SimpleNamespace(resources=resources, bus=SimpleNamespace(), survey=SimpleNamespace()))
     lost = cast("Any", SimpleNamespace(run=asyncio.sleep))
+    gc.collect()  # what other tests of this process left behind is told of elsewhere
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         with pytest.raises(StoreError, match="the disk is full"):
