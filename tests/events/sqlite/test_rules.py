@@ -138,10 +138,10 @@ async def test_two_rows_of_one_statement_cannot_have_one_id(tmp_path: Path, note
 async def test_a_clause_that_does_nothing_on_a_conflict_lets_no_row_in(tmp_path: Path, notes: Notes) -> None:
     async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
         await append_to(store, "a", 0, notes("a"))
+    insert = "INSERT INTO stored_events VALUES (?, ?, 'x', ?) ON CONFLICT DO NOTHING"
     with closing(sqlite3.connect(tmp_path / "log.db")) as file:
         for run, version in (("b", 1), ("a", 1)):
             with pytest.raises(sqlite3.IntegrityError, match=f"{ONCE}|{FOLLOWS}"), file:
-                insert = "INSERT INTO stored_events VALUES (?, ?, 'x', ?) ON CONFLICT DO NOTHING"
                 file.execute(insert, (run, version, state("a/test/1", GENESIS)))
         assert file.execute("SELECT count(*) FROM stored_events").fetchone() == (1,)
 
