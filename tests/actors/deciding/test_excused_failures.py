@@ -63,6 +63,18 @@ def test_what_critics_said_before_the_failure_is_told_too_and_does_not_end_the_l
     assert findings(run) == ()
 
 
+def test_only_what_the_loops_own_critics_said_is_told_beside_the_failure_and_nothing_of_a_loop_within() -> None:
+    """A draft that an inner loop judged, and that the outer loop judged anew: seed 39678."""
+    inner = Repeat("In", score >= 0.9, 1, (JUDGE, IMPROVE))
+    run = begun(replace(loop(inner, JUDGE, TESTS, IMPROVE), until=(score >= 0.9) & state.ok))
+    go(run, (0.6, ""), (0, "two"), (0.3, ""), (0.5, ""))
+    said = len(run.events) - 1
+    fail(run, "L[1]/tests")
+    request = asked(run, "L[1]/improve")
+    assert (request.draft, request.critiques) == (asked(run, "L[1]/judge").draft, (said, *failures(run)))
+    assert findings(run) == ()
+
+
 def test_a_free_step_that_fails_after_the_critics_leaves_their_word_beside_its_error() -> None:
     node = replace(loop(JUDGE, TESTS, IMPROVE), until=(score >= 0.9) & state.ok)
     run = begun(node)

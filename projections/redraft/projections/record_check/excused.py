@@ -34,13 +34,18 @@ def go_on(walk: Walk, frame: Frame) -> None:
     said = [
         each.version
         for each in walk.events[: walk.next]
-        if isinstance(each.data, DraftCritiqued) and each.data.draft == ref and each.data.path.startswith(frame.prefix)
+        if isinstance(each.data, DraftCritiqued) and each.data.draft == ref and _is_own(frame, each.data.path)
     ]
     told = (*before, *(version for version in said if version not in before))
     walk.current = Rated(ref, replace(_NOTHING, critiques=told))
     walk.untold += (walk.events[walk.next - 1].version,)
     walk.open = {}
     frame.index, frame.due, frame.heard, frame.excused = _next_drafting(frame), "", (), frame.excused + 1
+
+
+def _is_own(frame: Frame, path: str) -> bool:
+    """Returns whether the step at this path is one of this iteration itself, and of no loop within it."""
+    return path.startswith(frame.prefix) and "[" not in path.removeprefix(frame.prefix)
 
 
 def _next_drafting(frame: Frame) -> int:
