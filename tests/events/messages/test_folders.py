@@ -11,7 +11,7 @@ from redraft.events.messages.folders import (
     MOST_FILES,
     File,
     check_folder,
-    file_span,
+    file_spans,
     normal_folder,
     print_folder,
     read_folder,
@@ -40,7 +40,7 @@ def test_files_are_what_they_were_and_have_one_text(files: dict[str, File]) -> N
     check_folder(text)
     assert "".join(sections(text)) == text
     for path in files:
-        first, last = file_span(text, path) or (0, 0)
+        first, last = file_spans(text)[path]
         assert read_folder(text[text.rindex("=== ", 0, first) : last]) == {path: files[path]}
 
 

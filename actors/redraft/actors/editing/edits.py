@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from redraft.actors.editing.places import brief, changes_only, first_place, times_found
 from redraft.events.errors import ContentError
 from redraft.events.messages.content import Edit, Issue, Revision
-from redraft.events.messages.folders import begins_file, file_span, sections
+from redraft.events.messages.folders import begins_file, file_spans, sections
 
 MAX_EDITS: Final = 1_000
 """The largest number of edits of one revision."""
@@ -78,7 +78,7 @@ def _check_file(edit: Edit, lines: str) -> None:
 
 
 def _span_of_file(edit: Edit, text: str) -> tuple[int, int]:
-    span = file_span(text, edit.file)
+    span = file_spans(text).get(edit.file)
     if span is None:
         raise ContentError(f"gave an edit of {brief(edit.file)}, which is no file of the draft; name one that it has")
     return span

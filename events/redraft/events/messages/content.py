@@ -32,7 +32,7 @@ class Brief(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def files(self) -> Mapping[str, File]:
-        """The files of a brief of several files, by path; none of a brief that is one text."""
+        """The files of a brief of several files, by path, read anew each time; none of a brief that is one text."""
         return read_folder(self.text) if self.media_type == FOLDER else {}
 
 
@@ -69,7 +69,7 @@ class Draft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def files(self) -> Mapping[str, File]:
-        """The files of a draft of several files, by path; none of a draft that is one text."""
+        """The files of a draft of several files, by path, read anew each time; none of a draft that is one text."""
         return read_folder(self.text) if self.media_type == FOLDER else {}
 
 

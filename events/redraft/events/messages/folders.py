@@ -103,13 +103,11 @@ def sections(text: str) -> Iterator[str]:
         yield text[start:end]
 
 
-def file_span(text: str, path: str) -> tuple[int, int] | None:
-    """Returns where the content of a file stands in a folder's text; None if there is no such file."""
-    found = re.search(rf"^=== {re.escape(path)}(?: \| [a-z0-9 ]+)*\n", text, re.MULTILINE)
-    if found is None:
-        return None
-    following = _START.search(text, found.end())
-    return found.end(), following.start() if following else len(text)
+def file_spans(text: str) -> dict[str, tuple[int, int]]:
+    """Returns where the content of each file stands in a folder's text, by path."""
+    starts = [found.start() for found in _START.finditer(text)]
+    heads = ((_HEAD.match(text, start), end) for start, end in pairwise((*starts, len(text))))
+    return {head["path"]: (head.end(), end) for head, end in heads if head is not None}
 
 
 def check_paths(paths: Iterable[str]) -> None:

@@ -55,7 +55,8 @@ ReadRun: TypeAlias = Callable[[str], Awaitable[Sequence[Recorded]]]
 """Returns the events of a run; none for a run that does not exist."""
 
 AROUND: Final = "the run around it"
-"""Who ends a run of an item whose own run has ended."""
+"""The name recorded as the author of a cancellation that ends the run of an item because the run around it needs it no
+more."""
 
 
 class ItemRuns:

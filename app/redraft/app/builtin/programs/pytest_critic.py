@@ -40,7 +40,7 @@ from redraft.app.builtin.support.workspace import (
 )
 from redraft.events.errors import PermanentError
 from redraft.events.messages.content import Brief, Critique, Draft, Issue, Number, Span
-from redraft.events.messages.folders import FOLDER, file_span
+from redraft.events.messages.folders import FOLDER, file_spans
 
 CHEATED: Final = "a test that must fail did not: the draft changes how it is tested"
 
@@ -214,10 +214,9 @@ def _code(draft: Draft | Brief, brief: Brief) -> Code:
 
 def _spans(draft: Draft, place: PurePath) -> dict[PurePath, Span]:
     """Returns where the text of each file of a draft stands in its own, by the file's place in the copy."""
-    if not draft.files:
+    if draft.media_type != FOLDER:
         return {place: (0, len(draft.text))}
-    spans = {place / path: file_span(draft.text, path) for path in draft.files}
-    return {path: span for path, span in spans.items() if span is not None}
+    return {place / path: span for path, span in file_spans(draft.text).items()}
 
 
 def _located(error: str, text: str, places: Mapping[str, Span]) -> Issue | None:

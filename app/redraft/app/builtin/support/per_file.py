@@ -10,7 +10,7 @@ import msgspec
 
 from redraft.app.builtin.support.options import listed
 from redraft.events.messages.content import Brief, Critique, Draft, Issue, Number, Revision
-from redraft.events.messages.folders import FOLDER, File, file_span, print_folder
+from redraft.events.messages.folders import FOLDER, File, file_spans, print_folder
 
 T = TypeVar("T")
 
@@ -50,7 +50,12 @@ def merged(draft: Draft, said: Mapping[str, Critique], score: float) -> Critique
         for name, value in one.measures.items():
             counted[name] = counted.get(name, 0) + value
     texts = {name: _lines(said, name) for name in ("strengths", "weaknesses", "suggestions")}
-    issues = [issue for path, one in said.items() for issue in _placed(draft, path, one.issues)]
+    files, spans = draft.files, file_spans(draft.text)  # once, as each reads the whole draft
+    issues: list[Issue] = []
+    for path, one in said.items():
+        text, start = files[path].text, spans[path][0]
+        if text is not None and draft.text.startswith(text, start):  # else lines of it are written otherwise
+            issues += _placed(path, start, one.issues)
     return Critique(
         score,
         texts["strengths"],
@@ -68,22 +73,17 @@ def _lines(said: Mapping[str, Critique], name: str) -> tuple[str, ...]:
     return (*kept, *more)
 
 
-def _placed(draft: Draft, path: str, issues: tuple[Issue, ...]) -> Iterator[Issue]:
-    """Yields the issues of a file at their places in the draft's text; none where lines of it are written otherwise."""
-    span = file_span(draft.text, path)
-    text = draft.files[path].text
-    if span is None or text is None or not draft.text.startswith(text, span[0]):
-        return
+def _placed(path: str, start: int, issues: tuple[Issue, ...]) -> Iterator[Issue]:
+    """Yields the issues of a file at their places in the draft's text, in which the file starts there."""
     for issue in issues:
         if issue.span is not None:
-            place = issue.span[0] + span[0], issue.span[1] + span[0]
+            place = issue.span[0] + start, issue.span[1] + start
             yield msgspec.structs.replace(issue, text=f"{path}: {issue.text}", span=place)
 
 
 def changed_files(draft: Draft, made: Mapping[str, Revision]) -> Revision:
     """Returns the draft with these files as they were revised; each change says its file."""
-    files: dict[str, File | str | bytes] = dict(draft.files)
-    for path, revision in made.items():
-        files[path] = File(revision.text.encode(), draft.files[path].executable)
+    before = draft.files
+    revised = {path: File(revision.text.encode(), before[path].executable) for path, revision in made.items()}
     kept, more = listed([f"{path}: {each}" for path, one in made.items() for each in one.changes])
-    return Revision(print_folder(files), (*kept, *more))
+    return Revision(print_folder({**before, **revised}), (*kept, *more))
