@@ -75,15 +75,21 @@ class Shares:
     """The leases of a store. Every method raises StoreError when it cannot be done.
 
     `clock` is an SQL expression: the seconds of the clock that all coordinators share, that of the database.
-    `are_there` says without making anything whether there may be some.
+    `are_there` says without making anything whether there may be some. A lease lasts `lasts` seconds.
     """
 
     def __init__(
-        self, tables: Tables, clock: str, are_there: Callable[[], bool] = lambda: True, threads: Threads = thread
+        self,
+        tables: Tables,
+        clock: str,
+        are_there: Callable[[], bool] = lambda: True,
+        threads: Threads = thread,
+        lasts: float = LASTS,
     ) -> None:
         self._tables = Transactions(tables, threads("redraft-shares"))
         self._clock = f"SELECT {clock}"
         self._are_there = are_there
+        self._lasts = lasts
 
     async def __aenter__(self) -> Self:
         return self
@@ -101,18 +107,18 @@ class Shares:
         def taken(execute: Execute) -> Turn:
             execute(_ONE_AT_A_TIME, ())
             now = self._now(execute)
-            execute(_FORGET, _over(now))
-            execute(_HERE, (me, now + LASTS))
+            execute(_FORGET, self._over(now))
+            execute(_HERE, (me, now + self._lasts))
             fair = _fair_share(execute, partitions)
             held = {number for (number,) in execute(_HELD, (me,))}
             for number in held.difference(reads):
                 execute(_TAKE, ("", 0.0, number))
             held.intersection_update(reads)
-            for (number,) in execute(_FREE, (*_over(now), max(0, fair - len(held)))):
-                execute(_TAKE, (me, now + LASTS, number))
+            for (number,) in execute(_FREE, (*self._over(now), max(0, fair - len(held)))):
+                execute(_TAKE, (me, now + self._lasts, number))
                 held.add(number)
-            execute(_RENEW, (now + LASTS, me))
-            return Turn(tuple(sorted(held)), tuple(sorted(held)[fair:]), _joint(execute(_ALL, _over(now)), fair))
+            execute(_RENEW, (now + self._lasts, me))
+            return Turn(tuple(sorted(held)), tuple(sorted(held)[fair:]), _joint(execute(_ALL, self._over(now)), fair))
 
         return await self._tables.run(taken)
 
@@ -132,7 +138,7 @@ class Shares:
             return ()
 
         def read(execute: Execute) -> list[PartitionHolder]:
-            return [PartitionHolder(*row) for row in execute(_ALL, _over(self._now(execute)))]
+            return [PartitionHolder(*row) for row in execute(_ALL, self._over(self._now(execute)))]
 
         return await self._tables.run(read)
 
@@ -140,10 +146,9 @@ class Shares:
         ((now,),) = execute(self._clock, ())
         return float(now)
 
-
-def _over(now: float) -> tuple[float, float]:
-    """Returns the values of `_OVER`."""
-    return now, now + 2 * LASTS
+    def _over(self, now: float) -> tuple[float, float]:
+        """Returns the values of `_OVER`."""
+        return now, now + 2 * self._lasts
 
 
 def _joint(rows: Sequence[tuple[int, str]], fair: int) -> tuple[int, ...]:

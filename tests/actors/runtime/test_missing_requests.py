@@ -55,6 +55,9 @@ from redraft.projections.engine.views import Views
 
 QUEUE = work_queue("generator", "write")
 
+TWO_ANSWERS = [BusMessage("answer", b"", Origin(each, "worker")) for each in ("one", "two")]
+"""Of which a consumer of a single message leaves one in its queue."""
+
 
 def log_of(*events: DomainEvent) -> list[Recorded]:
     """The events of one run as a log holds them, their positions those of their versions."""
@@ -164,14 +167,27 @@ async def test_a_look_that_does_not_count_sends_nothing_once_more() -> None:
 
 
 async def test_answers_that_wait_in_a_part_of_the_inbox_concern_the_runs_of_that_part_alone() -> None:
-    inbox = inbox_queues(4)
-    async with LocalBus() as bus, view_of(log_of(asked())) as views:
+    inbox, own = inbox_queues(4), reply_queue(reply_key("r", 4))
+    async with LocalBus() as bus, view_of(log_of(asked())) as views, AsyncExitStack() as stack:
         for queue in inbox[1:]:
-            if queue != reply_queue(reply_key("r", 4)):
-                await bus.publish(queue, [BusMessage("answer", b"", Origin("answer", "worker"))])
+            await stack.enter_async_context(bus.consume(queue, 1))
+            if queue != own:
+                await bus.publish(queue, TWO_ANSWERS)
         assert await Search(views, bus, Neighbourhood(), inbox=inbox).looks(LOOKS) == [[]] * (LOOKS - 1) + [["p"]]
-        await bus.publish(reply_queue(reply_key("r", 4)), [BusMessage("answer", b"", Origin("answer", "worker"))])
+        await bus.publish(own, TWO_ANSWERS)
         assert await Search(views, bus, Neighbourhood(), inbox=inbox).looks(LOOKS) == [[]] * LOOKS
+
+
+async def test_answers_in_a_part_of_the_inbox_that_nobody_reads_may_be_those_of_any_run() -> None:
+    """A coordinator that died may have had the answers of all its runs sent there, and nobody knows which those are."""
+    inbox = inbox_queues(4)
+    other = next(queue for queue in inbox[1:] if queue != reply_queue(reply_key("r", 4)))
+    async with LocalBus() as bus, view_of(log_of(asked())) as views:
+        await bus.publish(other, TWO_ANSWERS)
+        search = Search(views, bus, Neighbourhood(), inbox=inbox)
+        assert await search.looks(LOOKS) == [[]] * LOOKS
+        async with bus.consume(other, 10):
+            assert await search.looks(LOOKS) == [[]] * (LOOKS - 2) + [["p"], []]
 
 
 async def test_when_the_broker_may_have_restarted_there_are_looks_at_once_and_soon(

@@ -32,9 +32,6 @@ Handler: TypeAlias = Callable[[Recorded], Awaitable[None] | None]
 """Takes an event. A plain function runs in a thread. A handler must be idempotent: if its process ends before the
 progress is saved, it is called again with an event that it has taken."""
 
-WATCH_SECONDS: Final = 0.5
-"""Seconds between looks for requests of people: to move the subscription, to retry a parked event."""
-
 LONGEST_RETRY_AFTER: Final = 3600.0
 """The longest pause, in seconds, that a handler can ask for."""
 
@@ -198,7 +195,7 @@ class SubscriptionServer:
     async def _watch(self, taken: Subscription) -> None:
         """Tries again what people asked for. Raises LeaseLost when the subscription was moved."""
         while True:
-            await asyncio.sleep(WATCH_SECONDS)
+            await asyncio.sleep(self._subscriptions.poll)
             for parked in await self._subscriptions.asked_again(taken):
                 await self._retry_parked(parked)
 

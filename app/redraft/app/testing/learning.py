@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Given: TypeAlias = Mapping[tuple[str, str, int], Sequence[tuple[Lesson, ...]]]
 """The lessons that actors were given at each call, by request."""
 
-PAUSE: Final = 4_000.0
+PAUSE: Final = 600.0
 """Seconds at most between the starts of two runs of such a history, so that some have ended when others begin."""
 
 WISHES: Final = 4
@@ -84,7 +84,7 @@ async def strike_lessons(world: World, process: Process, random: Random) -> None
     store, client = world.database.store(process), world.client(process)
     views = await own_views(world, process, ISSUES)
     while True:
-        await asyncio.sleep(random.uniform(300, 3_000))
+        await asyncio.sleep(random.uniform(60, 500))
         with suppress(BusError, StoreError, NoSuchRun, InputError, SetAside):
             await catch_up(views, store)
             known = await known_lessons(views)

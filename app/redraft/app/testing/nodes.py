@@ -25,7 +25,6 @@ from redraft.actors.runtime.coordinating.command_handler import CommandHandler
 from redraft.actors.runtime.coordinating.coordinator import Coordinator
 from redraft.actors.runtime.coordinating.deferring import no_lessons
 from redraft.actors.runtime.coordinating.recalling import Candidates, find_earlier
-from redraft.actors.runtime.coordinating.sharing import Share
 from redraft.actors.runtime.coordinating.timekeeper import QUEUE_LIMIT, QueueMonitor, Timekeeper
 from redraft.actors.runtime.relaying.relay import Relay
 from redraft.actors.runtime.working.in_flight import MissingRequests
@@ -190,11 +189,8 @@ async def coordinate(world: World, process: Process) -> None:
     lessons = await lesson_reader(world, process, store, UP_TO_DATE) if world.learns else no_lessons
     more = partial(CommandHandler, spent=spent, report=report, earlier=earlier, queue_limit=QUEUE_LIMIT)
     handler = more(store, clock, resend, lessons=lessons)
-    share = (
-        Share(f"{process} {next(world.coordinators)}", partitions, world.database.shares(process), turned=routes.follow)
-        if partitions
-        else None
-    )
+    me = f"{process} {next(world.coordinators)}"
+    share = world.database.share(process, me, partitions, routes.follow) if partitions else None
     coordinator = Coordinator(handler, bus, share)
     relaying = partial(_relay, world, process, store, bus, views, routes)
     await all_kept_up({"coordinator": coordinator.run, "relay": relaying}, _SILENT)

@@ -11,16 +11,17 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import timedelta
-from functools import cache, cached_property
-from typing import Any, Self
+from functools import cache, cached_property, partial
+from typing import Any, Final, Self
 from uuid import UUID
 
+from redraft.actors.runtime.coordinating.sharing import Share
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.loop import Process, SimExecutor, SimLoop
 from redraft.events.encryption.keyring import MemoryKeys
 from redraft.events.errors import LeaseLost, StoreError
 from redraft.events.shares import CREATE as SHARE_TABLES
-from redraft.events.shares import Shares
+from redraft.events.shares import Shares, Turn
 from redraft.events.store.event_store import EventStore
 from redraft.events.store.lease import LeaseHolder
 from redraft.events.store.recorder import (
@@ -56,7 +57,11 @@ SILENT = 20.0
 """Seconds after which a database takes leases from a silent process."""
 
 POLL = 10.0
-"""Seconds between two polls for missed notifications. The interval is long, as each poll slows a history down."""
+"""Seconds between two polls: for missed notifications, for the share of a coordinator, for requests of people to a
+subscription. The interval is longer than in real deployments, as each poll slows a history down."""
+
+SHARES_LAST: Final = 4 * POLL
+"""Seconds until the leases of a coordinator's share expire, counted from its last turn."""
 
 
 RELAY = "the relay"
@@ -83,9 +88,7 @@ class SimDatabase:
 
     def store(self, process: Process) -> EventStore:
         """Returns the shipped store, as a process opens it."""
-        return EventStore(
-            self.opened(process), poll=POLL, threads=lambda name: SimExecutor(self.loop, process, self.takes)
-        )
+        return EventStore(self.opened(process), poll=POLL, threads=partial(self._thread, process))
 
     def quiet(self) -> EventStore:
         """Returns the shipped store on the rows themselves: nothing fails, and nothing takes time."""
@@ -135,19 +138,18 @@ class SimDatabase:
             connection.execute(table)
         return connection
 
-    def shares(self, process: Process) -> Shares:
-        """Returns the shipped shares of coordinators, as a process opens them."""
-        return Shares(
-            SimBook(self, process),
-            "simulated_seconds()",
-            threads=lambda name: SimExecutor(self.loop, process, self.takes),
-        )
+    def share(self, process: Process, me: str, partitions: int, turned: Callable[[Turn], None]) -> Share:
+        """Returns the shipped share of a coordinator, known as `me`, as its process opens it."""
+        threads = partial(self._thread, process)
+        leases = Shares(SimBook(self, process), "simulated_seconds()", threads=threads, lasts=SHARES_LAST)
+        return Share(me, partitions, leases, turned=turned, pause=POLL)
+
+    def _thread(self, process: Process, _: str) -> SimExecutor:
+        return SimExecutor(self.loop, process, self.takes)
 
     def subscriptions(self, process: Process) -> Subscriptions:
         """Returns the shipped named subscriptions, as a process opens them."""
-        return Subscriptions(
-            SimBook(self, process), self.loop.time, threads=lambda name: SimExecutor(self.loop, process, self.takes)
-        )
+        return Subscriptions(SimBook(self, process), self.loop.time, partial(self._thread, process), poll=POLL)
 
     def unheard(self, process: Process) -> None:
         """Takes the leases from a silent process."""

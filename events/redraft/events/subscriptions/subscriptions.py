@@ -25,6 +25,9 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _LONGEST: Final = 500
 """The most characters of an error that are kept."""
 
+POLL: Final = 0.5
+"""Seconds between looks for requests of people, see `Subscriptions`."""
+
 CREATE: Final = (
     """CREATE TABLE IF NOT EXISTS redraft_subscriptions (
         name text PRIMARY KEY, position bigint NOT NULL, epoch bigint NOT NULL, wants text NOT NULL,
@@ -136,10 +139,14 @@ _PARK: Final = """
 class Subscriptions:
     """Reads and moves the subscriptions of a store. Every method raises StoreError when that cannot be done.
 
-    `threads` makes the executor for the blocking calls, by its name.
+    `threads` makes the executor for the blocking calls, by its name. Who serves a subscription looks every `poll`
+    seconds for requests of people: to move it, to retry a parked event.
     """
 
-    def __init__(self, store: SubscriptionStore, clock: Callable[[], float], threads: Threads = thread) -> None:
+    def __init__(
+        self, store: SubscriptionStore, clock: Callable[[], float], threads: Threads = thread, poll: float = POLL
+    ) -> None:
+        self.poll = poll
         self._store = store
         self._clock = clock
         self._thread = threads("redraft-subscriptions")

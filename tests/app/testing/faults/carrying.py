@@ -35,7 +35,7 @@ CARRYING = [
         "while finished := await calls.take_finished():",
         "while finished := await calls.take_finished():\n"
         "        await requests.ack([each.delivery for each in finished])",
-        5,
+        133,
     ),
     Fault(
         "lost timer",
@@ -83,7 +83,7 @@ CARRYING = [
         "SubscriptionServer._deliver",
         "taken = cursor.taken\n",
         "taken = cursor.taken\n    cursor.passed(event.position)\n    await cursor.save()\n",
-        34,
+        11,
     ),
     Fault(
         "name served without its lease",
@@ -91,7 +91,7 @@ CARRYING = [
         "SimLease.acquire",
         "while ",
         'while self._name == "the relay" and ',
-        68,
+        149,
     ),
     Fault(
         "event passed over that its handler did not take",
@@ -113,9 +113,9 @@ CARRYING = [
         "lease of a share never ends",
         "events.shares",
         "Shares.take_turn",
-        "execute(_FREE, (*_over(now),",
+        "execute(_FREE, (*self._over(now),",
         "execute(_FREE, (0.0, 1e12,",
-        13,
+        21,
     ),
     Fault(
         "two read one share",

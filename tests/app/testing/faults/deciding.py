@@ -105,7 +105,7 @@ DECIDING = [
         "_decide_next",
         'return _end_run(state, Verdict("cancelled", state.cancelled), state.best or state.current)',
         "pass",
-        5,
+        37,
     ),
     Fault(
         "paused run goes on",
@@ -153,7 +153,7 @@ DECIDING = [
         "_outcome",
         "open_step.request.attempt != message.attempt or ",
         "",
-        231,
+        343,
         (
             "actors.runtime.coordinating.command_handler",
             "CommandHandler._refusal",

@@ -9,7 +9,7 @@ ENDING = [
         "_end_loop",
         'if top.node is not None and ending_of(top.node, why.outcome) == "fail":',
         "if False:",
-        133,
+        136,
     ),
     Fault(
         "people not asked at the end of a loop",
@@ -65,6 +65,6 @@ ENDING = [
         "draft_to_work_on",
         "or best.judgement is None or current.judgement.failed:",
         "or best.judgement is None:",
-        240,
+        270,
     ),
 ]

@@ -9,7 +9,7 @@ LEARNING = [
         "RequestBuilder.add",
         "data.lessons.given if data.lessons else ()",
         "data.lessons.given[1:] if data.lessons else ()",
-        11,
+        29,
     ),
     Fault(
         "critics are given lessons too",
@@ -17,7 +17,7 @@ LEARNING = [
         "RequestBuilder.command",
         'self._lessons if requested.role in ("generator", "refiner") else ()',
         "self._lessons",
-        11,
+        29,
     ),
     Fault(
         "lesson given that was struck out",
@@ -25,7 +25,7 @@ LEARNING = [
         "lessons_for",
         "if each.struck_by is None",
         "if True",
-        11,
+        69,
     ),
     Fault(
         "lesson of a run that goes on",
@@ -49,6 +49,6 @@ LEARNING = [
         "begin_fork",
         "lessons = begun.lessons if isinstance(begun, RunStarted) else None",
         "lessons = None",
-        47,
+        20,
     ),
 ]

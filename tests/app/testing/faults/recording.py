@@ -25,7 +25,7 @@ RECORDING = [
         "Coordinator._settle",
         "settled = await self.handler.settle(batch, previous)",
         "await inbox.ack(list(deliveries.values()))\n    settled = await self.handler.settle(batch, previous)",
-        32,
+        176,
     ),
     Fault(
         "append checked by its version alone, state kept after a conflict",

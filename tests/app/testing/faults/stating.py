@@ -33,7 +33,7 @@ STATING = [
         "visible_values",
         "if writer in coming or state.looked.get(writer) != current:",
         "if writer in coming:",
-        141,
+        20,
     ),
     Fault(
         "state lost when a run is folded after a restart",

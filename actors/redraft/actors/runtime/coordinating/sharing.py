@@ -37,6 +37,7 @@ class Share(msgspec.Struct, frozen=True):
     With 0 partitions it reads those that were recorded before, if there are any.
     `check` raises BusError while this process cannot read the bus: then its leases expire, and others take over.
     `changed` is called with the partitions that it reads, each time that they change, `turned` with each turn.
+    There are `pause` seconds between two turns, well below those that a lease lasts.
     """
 
     me: str
@@ -45,6 +46,7 @@ class Share(msgspec.Struct, frozen=True):
     check: Callable[[], Awaitable[None]] = _no_check
     changed: Callable[[Sequence[int]], None] = ignore
     turned: Callable[[Turn], None] = ignore
+    pause: float = RENEW
 
 
 @asynccontextmanager
@@ -85,7 +87,7 @@ class _ShareReader:
                 share.turned(turn)
                 self._follow(turn)
             with suppress(TimeoutError):
-                async with asyncio.timeout(RENEW):
+                async with asyncio.timeout(share.pause):
                     await self._ended.wait()
 
     async def leave(self, tasks: Sequence[asyncio.Task[None]]) -> None:

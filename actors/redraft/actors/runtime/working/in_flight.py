@@ -316,7 +316,7 @@ class MissingRequests:
         unanswered = {actor: await self._unanswered(actor) for actor in await self._agenda.actors()}
         seen_before = any(key in self._misses for requests in unanswered.values() for key in requests)
         busy = await self._busy_inbox() if seen_before else frozenset()
-        if INBOX in busy:  # anybody's answer may be among them
+        if INBOX in busy:  # any run's answer may be among them
             return
         misses: dict[RequestKey, int] = {}
         for actor, requests in unanswered.items():
@@ -333,9 +333,17 @@ class MissingRequests:
         return {(each.run, each.path, each.attempt): each for each in due}
 
     async def _busy_inbox(self) -> frozenset[str]:
-        """Returns the queues of the inbox in which messages wait."""
-        depths = {queue: await self._queues.queue(queue) for queue in self._inbox}
-        return frozenset(queue for queue, depth in depths.items() if depth is not None and depth.waiting)
+        """Returns the queues of the inbox in which messages wait.
+
+        A part that nobody reads stands for the whole inbox: the coordinator that read it last, and is gone, may have
+        had the answers of all its runs sent there.
+        """
+        busy: set[str] = set()
+        for queue in self._inbox:
+            depth = await self._queues.queue(queue)
+            if depth is not None and depth.waiting:
+                busy.add(queue if depth.consumers else INBOX)
+        return frozenset(busy)
 
     async def _count_misses(
         self, actor: ActorKey, unanswered: Mapping[RequestKey, DueStep], busy: frozenset[str]
