@@ -6,7 +6,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from random import Random
+from typing import TypeAlias
 
+from cachetools import LRUCache
 from msgspec.structs import replace
 from tests.appending import hash_at
 from tests.streams import START, Told, article_told, book_told, recorded
@@ -181,12 +183,19 @@ async def contents(views: Views, projections: Sequence[Projection] = PROJECTIONS
     }
 
 
-async def made_afresh(log: Sequence[Recorded]) -> dict[str, list[Cells]]:
-    """The rows that this log gives when each event is a batch of its own, in memory."""
-    async with open_views(None, PROJECTIONS) as views:
-        for event in log:
-            await views.write([event], event.position - 1)
-        return await contents(views)
+Made: TypeAlias = dict[str, list[Cells]]
+_MADE: LRUCache[tuple[int, ...], tuple[list[Recorded], Made]] = LRUCache(8)
+
+
+async def made_afresh(log: Sequence[Recorded]) -> Made:
+    """The rows that this log gives when each event is a batch of its own, in memory; made once for the same events."""
+    same = tuple(map(id, log))
+    if same not in _MADE:
+        async with open_views(None, PROJECTIONS) as views:
+            for event in log:
+                await views.write([event], event.position - 1)
+            _MADE[same] = list(log), await contents(views)  # the events are kept: no others get their ids
+    return _MADE[same][1]
 
 
 @asynccontextmanager

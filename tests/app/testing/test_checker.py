@@ -59,10 +59,10 @@ def test_who_relayed_when_is_known():
 
 
 def test_beside_an_older_release_too_what_somebody_has_is_not_taken_to_be_lost():
-    seeds = [seed for seed in range(8) if history(seed, OLDER).planted]
-    assert [history(seed, OLDER).wrong for seed in seeds] == [()] * len(seeds)
+    right = [each for seed in range(8) if (each := history(seed, OLDER)).planted]
+    assert [each.wrong for each in right] == [()] * len(right)
     with altered(
         "actors.runtime.working.in_flight", "MissingRequests._count_misses", "not in has and", "is not None or"
     ):
-        told = [history(seed, OLDER) for seed in seeds]
+        told = [history(each.seed, OLDER) for each in right]
     assert any("older release" in "".join(each.planted) and "sought" in "".join(each.wrong) for each in told)
