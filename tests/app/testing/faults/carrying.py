@@ -91,7 +91,7 @@ CARRYING = [
         "SimLease.acquire",
         "while ",
         'while self._name == "the relay" and ',
-        149,
+        200,
     ),
     Fault(
         "event passed over that its handler did not take",
