@@ -12,7 +12,7 @@ from redraft.app.testing.faults import CALM, Faults
 from redraft.app.testing.history import Setting, history
 from redraft.app.testing.loop import SimLoop
 from redraft.app.testing.storage import SimDatabase
-from redraft.events.messages.domain_events import DraftGenerated, RunEnded, RunStarted, StepRequested
+from redraft.events.messages.domain_events import DraftGenerated, RunEnded, RunStarted, StepFailed, StepRequested
 
 OLDER = Setting(msgspec.structs.replace(CALM, older=1.0, actor_late=0.5), unasked=False)
 """Every coordinator but the first is of an older release, and actors take their time."""
@@ -66,3 +66,12 @@ def test_beside_an_older_release_too_what_somebody_has_is_not_taken_to_be_lost()
     ):
         told = [history(each.seed, OLDER) for each in right]
     assert any("older release" in "".join(each.planted) and "sought" in "".join(each.wrong) for each in told)
+
+
+def test_an_item_whose_loop_ends_by_what_it_used_gives_its_draft_though_a_critic_had_failed():
+    """The others of its panel sufficed, and its plan came to its end: nothing broke it off."""
+    told = history(43263)
+    broken = {event.run for event in told.events if isinstance(event.data, StepFailed) and event.data.retry_at is None}
+    over = {e.run for e in told.events if isinstance(e.data, RunEnded) and e.data.outcome == "over_budget"}
+    assert any("~" in run for run in broken & over)
+    assert told.wrong == ()

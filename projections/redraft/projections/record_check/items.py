@@ -162,18 +162,20 @@ def _fault_of_end(taken: DraftGenerated, there: Sequence[Recorded]) -> str:
 
 def _gives_draft(there: Sequence[Recorded], ended: RunEnded) -> bool:
     """Returns whether a run ended behind its loops, or with what its plan saves from a failure."""
-    begun, under_way, broken = there[0].data, "", False
+    begun, under_way, failed, spent = there[0].data, "", False, False
     for event in there:
         match event.data:
             case IterationStarted(path=path) if "/" not in path:
                 under_way = path
             case LoopEnded(path=path) if path == under_way:
                 under_way = ""
-            case BudgetReached() | StepFailed(retry_at=None):
-                broken = True
+            case BudgetReached():
+                spent = True
+            case StepFailed(retry_at=None):
+                failed = True
             case _:
                 pass
-    if ended.outcome in ("failed", "over_budget") and broken:
+    if (ended.outcome == "over_budget" and spent) or (ended.outcome == "failed" and (failed or spent)):
         return isinstance(begun, RunStarted) and begun.plan.on_failure == "publish_best"
     return not under_way and ended.outcome not in ("rejected", "cancelled", "failed")
 
