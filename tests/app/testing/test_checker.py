@@ -75,3 +75,9 @@ def test_an_item_whose_loop_ends_by_what_it_used_gives_its_draft_though_a_critic
     over = {e.run for e in told.events if isinstance(e.data, RunEnded) and e.data.outcome == "over_budget"}
     assert any("~" in run for run in broken & over)
     assert told.wrong == ()
+
+
+def test_a_history_goes_on_until_each_submitted_run_has_ended_however_many_runs_of_items_have():
+    told = history(42581)
+    assert told.wrong == ()
+    assert sum(isinstance(event.data, RunStarted) and event.data.of is None for event in told.events) == 2
