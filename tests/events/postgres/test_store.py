@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from eventsourcing.popo import POPOApplicationRecorder
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
+from psycopg.rows import DictRow
 from tests.appending import append_to
 from tests.events.fitting import ROWS, Fitting
 
@@ -462,6 +464,32 @@ def test_the_librarys_subscription_works_on_our_recorder(ours: PostgresRecorder)
     ours.insert_events(Fitting().rows([("a", 1, "t", b"x")]))
     with ours.subscribe(gt=0) as events:
         assert next(events).originator_version == 1
+
+
+@pytest.mark.timeout(60)
+def test_the_librarys_subscription_misses_nothing_that_was_inserted_before_it_listens(
+    ours: PostgresRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = Fitting().rows([("a", 1, "t", b"x"), ("b", 1, "t", b"x")])
+    inserted = threading.Event()
+    lend = ours.datastore.get_connection
+
+    @contextmanager
+    def lend_late_to_who_listens() -> Iterator[psycopg.Connection[DictRow]]:
+        if "_listen" in threading.current_thread().name:
+            inserted.wait()
+        with lend() as connection:
+            yield connection
+
+    monkeypatch.setattr(ours.datastore, "get_connection", lend_late_to_who_listens)
+    ours.insert_events([first])
+    with ours.subscribe(gt=0) as events:
+        try:
+            assert next(events).originator_id == "a"
+            ours.insert_events([second])
+        finally:
+            inserted.set()
+        assert next(events).originator_id == "b"
 
 
 # Connections

@@ -24,6 +24,7 @@ from redraft.events.encryption.keyring import IMPORTED, TABLE, DatabaseKeys
 from redraft.events.postgres.connection import Connections, Cursor, Database, execute
 from redraft.events.postgres.direct_writer import PostgresDirectWriter
 from redraft.events.postgres.schema import EVENTS, inspect, prepare, schema_change
+from redraft.events.postgres.subscription import GaplessSubscription
 from redraft.events.store.recorder import LAST, LogRow, Notification, Opened, StoredEvent, versions_between
 
 RECONNECT_SECONDS: Final = 1.0
@@ -262,11 +263,11 @@ class PostgresRecorder(PostgresApplicationRecorder):
         return found[0] if found else None
 
     def subscribe(self, gt: int | None = None, topics: Sequence[str] = ()) -> Subscription[ApplicationRecorder]:
-        """Returns the library's subscription, woken by the notifications that our inserts send."""
+        """Returns the library's subscription, woken by the notifications that our inserts send; it misses no event."""
         events = Identifier(self.datastore.schema, self.events_table_name).as_string()
         with self.datastore.get_connection() as connection, connection.cursor(row_factory=tuple_row) as cursor:
             (self.channel_name,) = cursor.execute(_CHANNEL, (events,)).fetchone() or ("",)
-        return super().subscribe(gt, topics)
+        return GaplessSubscription(self, gt, topics)
 
     def _insert_part(self, cursor: Cursor, events: Sequence[StoredEvent]) -> int:
         columns = (
