@@ -16,7 +16,7 @@ from uuid import UUID
 
 import psycopg
 from eventsourcing.persistence import ApplicationRecorder, Subscription
-from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
+from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore, PostgresSubscription
 from psycopg.rows import DictRow, tuple_row
 from psycopg.sql import SQL, Composed, Identifier
 
@@ -24,7 +24,6 @@ from redraft.events.encryption.keyring import IMPORTED, TABLE, DatabaseKeys
 from redraft.events.postgres.connection import Connections, Cursor, Database, execute
 from redraft.events.postgres.direct_writer import PostgresDirectWriter
 from redraft.events.postgres.schema import EVENTS, inspect, prepare, schema_change
-from redraft.events.postgres.subscription import GaplessSubscription
 from redraft.events.store.recorder import LAST, LogRow, Notification, Opened, StoredEvent, versions_between
 
 RECONNECT_SECONDS: Final = 1.0
@@ -295,6 +294,26 @@ class PostgresRecorder(PostgresApplicationRecorder):
         return SQL(text).format(
             append=Identifier(schema, "redraft_append"), events=Identifier(schema, self.events_table_name)
         )
+
+
+class GaplessSubscription(PostgresSubscription):
+    """The library's subscription, which reads the log again once it listens.
+
+    The library's own reads the log while it begins to listen: an event that is inserted after the one and before the
+    other is delivered only when another event follows.
+    """
+
+    def _listen(self) -> None:
+        try:
+            with self._recorder.datastore.get_connection() as connection:
+                connection.execute(SQL("LISTEN {}").format(Identifier(self._recorder.channel_name)))
+                self._has_been_notified.set()
+                while not self._has_been_stopped and not self._thread_error:
+                    for _ in connection.notifies(timeout=0.1, stop_after=1):
+                        self._has_been_notified.set()
+        except BaseException as error:  # noqa: BLE001 - as the library's: who reads the subscription gets it
+            self._thread_error = self._thread_error or error
+            self.stop()
 
 
 def _parts(events: Sequence[StoredEvent]) -> Iterator[Sequence[StoredEvent]]:
