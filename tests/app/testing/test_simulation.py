@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -158,6 +159,30 @@ def test_who_is_killed_does_not_clean_up():
         assert loop.time() > 100
         assert done == []
         loop.dispose()
+
+
+def test_a_loop_that_is_disposed_of_keeps_nothing_that_its_tasks_ask_for_as_they_are_closed():
+    """Else Python closes the rest of them some time later, and tells whoever listens then."""
+
+    class Kept(list[object]):
+        pass
+
+    async def holds(kept: Kept) -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            loop.call_later(1, kept.clear)
+
+    def spawn() -> None:
+        kept = Kept()
+        kept.append(loop.spawn(loop.process("holder"), holds(kept)))
+
+    with apart():
+        loop = SimLoop(Random(1))
+        spawn()
+        loop.run_until_complete(asyncio.sleep(1))
+        loop.dispose()
+    assert not [each for each in gc.get_objects() if isinstance(each, Kept)]
 
 
 def test_who_stands_still_goes_on_where_it_was():

@@ -57,7 +57,6 @@ SOON: Final = 120.0
 RESTART: Final = (0.5, 30.0)
 """Seconds until a killed process is started again, at least and at most."""
 
-
 UPGRADE: Final = (600.0, 20_000.0)
 """Seconds until a process of an older release is ended, and started as the newest one, at least and at most."""
 
@@ -110,12 +109,16 @@ class Setting(msgspec.Struct, frozen=True):
 
 def history(seed: int, setting: Setting = Setting()) -> History:  # noqa: B008 - frozen
     """Makes the history of a seed."""
-    loop = SimLoop(Random(f"{seed} order"))
     with apart(), seed_random(seed):
-        try:
-            return _Deployment(loop, seed, setting).run()
-        finally:
-            loop.dispose()
+        return _live_through(seed, setting)
+
+
+def _live_through(seed: int, setting: Setting) -> History:
+    loop = SimLoop(Random(f"{seed} order"))
+    try:
+        return _Deployment(loop, seed, setting).run()
+    finally:
+        loop.dispose()
 
 
 class _Deployment:
@@ -331,7 +334,6 @@ class _Deployment:
             loop.call_later(faults.between(0.5, SOON), self._kill, process, part)
         if faults.happens(odds.pauses / 5, f"{process} is going to stand still"):
             loop.call_later(faults.between(1, SOON), self._pause, process, faults.between(1, STILL))
-
         if faults.happens(odds.clock_differs, f"{process} has a clock that differs"):
             process.skew = timedelta(seconds=faults.skew())
         if faults.happens(odds.clock_jumps, f"{process} has a clock that jumps"):

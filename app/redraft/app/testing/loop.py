@@ -187,7 +187,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         handle = SimHandle(when, callback, args, self, copy_context() if context is None else context)
-        heappush(self._due, (when, next(self._numbers), handle))
+        if not handle.process.is_dead:
+            heappush(self._due, (when, next(self._numbers), handle))
         return handle
 
     def run_in_executor(
