@@ -36,16 +36,19 @@ POINTER: Final = "#/components/schemas/"
 def schemas_of(kinds: Iterable[type], largest_draft: int) -> dict[str, Schema]:
     """The schemas of these structs and of all that they hold, by class name, in the order of the alphabet.
 
-    New fields pass. Enums and unions have titles, so that types that are generated from them have names.
+    New fields pass. Enums and unions have titles, so that types that are generated from them have names. Unions that
+    contain themselves have schemas of their own.
     """
     chosen = tuple(kinds)
     _, found = msgspec.json.schema_components(chosen, ref_template=f"{POINTER}{{name}}")
     dated = _dated_fields(chosen)
     bounds = _bounds(largest_draft)
-    return {
-        name: _complete_schema(name, schema, dated.get(name, frozenset()), bounds)
-        for name, schema in sorted(found.items())
+    shared: dict[str, Schema] = {}
+    schemas = {
+        name: cast("Schema", _share(_complete_schema(name, schema, dated.get(name, frozenset()), bounds), shared))
+        for name, schema in found.items()
     }
+    return dict(sorted((schemas | shared).items()))
 
 
 def reference(kind: type) -> Schema:
@@ -150,6 +153,26 @@ def _entitle_each(value: object, name: str) -> object:
             return _entitle(value, name)
         case list():
             return [_entitle_each(each, name) for each in value]
+        case _:
+            return value
+
+
+_SHARED: Final = frozenset({"Condition", "Node"})
+"""The unions that contain themselves. A parser that resolves each reference anew takes minutes if they are written out
+wherever they are used: each loop, group and condition contains all others.
+"""
+
+
+def _share(value: object, shared: dict[str, Schema]) -> object:
+    """Returns the schema with references to the unions in `_SHARED`, whose own schemas are put into `shared`."""
+    match value:
+        case {"title": str(title), "anyOf": _, **others} if title in _SHARED and not others:
+            shared[title] = cast("Schema", value)
+            return {"$ref": f"{POINTER}{title}"}
+        case dict():
+            return {key: _share(each, shared) for key, each in value.items()}
+        case list():
+            return [_share(each, shared) for each in value]
         case _:
             return value
 
