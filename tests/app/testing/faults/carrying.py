@@ -115,7 +115,7 @@ CARRYING = [
         "Shares.take_turn",
         "execute(_FREE, (*self._over(now),",
         "execute(_FREE, (0.0, 1e12,",
-        21,
+        13,
     ),
     Fault(
         "two read one share",
