@@ -109,16 +109,12 @@ class Setting(msgspec.Struct, frozen=True):
 
 def history(seed: int, setting: Setting = Setting()) -> History:  # noqa: B008 - frozen
     """Makes the history of a seed."""
-    with apart(), seed_random(seed):
-        return _live_through(seed, setting)
-
-
-def _live_through(seed: int, setting: Setting) -> History:
     loop = SimLoop(Random(f"{seed} order"))
-    try:
-        return _Deployment(loop, seed, setting).run()
-    finally:
-        loop.dispose()
+    with apart(), seed_random(seed):
+        try:
+            return _Deployment(loop, seed, setting).run()
+        finally:
+            loop.dispose()
 
 
 class _Deployment:
