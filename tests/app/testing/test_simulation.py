@@ -118,6 +118,14 @@ def test_a_seed_is_one_history_in_every_process():
     assert "\n".join(history(4).lines()).encode() in told[0]
 
 
+def test_seeds_are_divided_between_processes():
+    """As `make simulate` divides them: each is counted once, with all its events."""
+    command = [sys.executable, "-m", "redraft.app.testing", "--seeds", "0-11", "--jobs", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    events = sum(len(history(seed).events) for seed in range(12))
+    assert done.stdout.startswith(f"12 histories, {events} events, 0 wrong;"), done.stderr
+
+
 @pytest.mark.parametrize("fault", EVERY, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_found(fault: Fault):
     with fault.planted():

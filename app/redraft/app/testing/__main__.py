@@ -6,24 +6,9 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 
-from redraft.app.testing.history import History, Setting, history, shortest
-
-CHUNK = 10
-"""How many seeds a process is given at a time."""
-
-
-def histories(seeds: range, jobs: int) -> Iterator[History]:
-    """Makes the histories of these seeds in `jobs` processes; yields them in order."""
-    if jobs == 1 or len(seeds) <= CHUNK:
-        yield from map(history, seeds)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(history, seeds, chunksize=CHUNK)
-
+from redraft.app.testing.history import Setting, shortest
+from redraft.app.testing.seeds import check_seeds
 
 LAST = 12
 """How many events and faults of a failing history are shown, the last."""
@@ -43,11 +28,11 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     began, wrong, events = time.monotonic(), 0, 0
     seeds = range(int(first), int(last or first) + 1)
-    for made in histories(seeds, given.jobs or os.cpu_count() or 1):
-        events += len(made.events)
-        if made.wrong:
+    for checked in check_seeds(seeds, given.jobs or os.cpu_count() or 1):
+        events += checked.events
+        if checked.is_wrong:
             wrong += 1
-            _print_failure(made.seed)
+            _print_failure(checked.seed)
     taken = time.monotonic() - began
     print(f"{len(seeds)} histories, {events} events, {wrong} wrong; {len(seeds) / max(taken, 1e-9):.1f} a second")
     return 1 if wrong else 0

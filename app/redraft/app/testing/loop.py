@@ -104,6 +104,8 @@ class SimHandle(asyncio.TimerHandle):
 class SimFuture(asyncio.Future[Any]):
     """A future whose hash is its `number`, not its address in memory: so sets have the same order in each run."""
 
+    __slots__ = ("number",)
+
     number: int
 
     def __hash__(self) -> int:
@@ -112,6 +114,8 @@ class SimFuture(asyncio.Future[Any]):
 
 class SimTask(asyncio.Task[Any]):
     """A task whose hash does not depend on its address in memory."""
+
+    __slots__ = ("_number",)
 
     def __init__(self, work: Coroutine[Any, Any, Any], loop: SimLoop, **options: Any) -> None:  # noqa: ANN401 - as a task has them
         self._number = next(loop.hashes)
@@ -160,6 +164,9 @@ class SimLoop(asyncio.BaseEventLoop):
         """Stops a process for good, without any cleanup of its own."""
         process.is_dead = True
         process.ready.clear()
+        if process.is_able:
+            process.is_able = False
+            self._able.remove(process)
 
     def pause(self, process: Process, seconds: float) -> None:
         """Stops a process for `seconds`, without its noticing."""
@@ -174,8 +181,11 @@ class SimLoop(asyncio.BaseEventLoop):
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         handle = SimHandle(0.0, callback, args, self, copy_context() if context is None else context)
-        if not handle.process.is_dead:
-            self._line_up(handle)
+        process = handle.process
+        if not process.is_dead:
+            process.ready.append(handle)
+            if not process.is_able:
+                self._wake(process)
         return handle
 
     def call_soon_threadsafe(
@@ -230,25 +240,30 @@ class SimLoop(asyncio.BaseEventLoop):
             self.close()
 
     def _run_once(self) -> None:
-        if next(self._numbers) > MAX_CALLBACKS:
-            raise Stuck(f"more than {MAX_CALLBACKS:,} things have happened, and there is no end of it")
-        while not (able := [each for each in self._able if each.wakes <= self._now and each.ready]):
-            self._move_on()
-        draw = self._random.random
-        process = able[0] if len(able) == 1 else able[int(draw() * len(able))]
-        if process.rules != self._rules:
-            self._turn_to(process.rules)
-        self._now += 1e-6
-        ready = process.ready
-        for _ in range(int(draw() * BURST) + 1):
-            if process.wakes > self._now:
+        """Runs callbacks until the loop is told to stop."""
+        draw, numbers, able = self._random.random, self._numbers, self._able
+        while True:
+            if next(numbers) > MAX_CALLBACKS:
+                raise Stuck(f"more than {MAX_CALLBACKS:,} things have happened, and there is no end of it")
+            while not (drawn := [each for each in able if each.wakes <= self._now]):
+                self._move_on()
+            process = drawn[0] if len(drawn) == 1 else drawn[int(draw() * len(drawn))]
+            if process.rules != self._rules:
+                self._turn_to(process.rules)
+            self._now += 1e-6
+            self._run_burst(process, int(draw() * BURST) + 1)
+            if self._stopping:  # type: ignore[attr-defined]  # what `stop` sets
                 return
+
+    def _run_burst(self, process: Process, most: int) -> None:
+        """Runs up to so many callbacks of a process, unless it is paused or killed."""
+        ready = process.ready
+        while most and ready and process.wakes <= self._now:
+            most -= 1
             handle = ready.popleft()
             if not handle._cancelled:
                 handle._run()
-            if not ready:
-                break
-        if not ready:
+        if not ready and process.is_able:
             process.is_able = False
             self._able.remove(process)
 
@@ -258,12 +273,9 @@ class SimLoop(asyncio.BaseEventLoop):
         for module in OF_RELEASE:
             module.RULES = rules  # type: ignore[attr-defined]
 
-    def _line_up(self, handle: SimHandle) -> None:
-        process = handle.process
-        if not process.is_able:
-            process.is_able = True
-            self._able.append(process)
-        process.ready.append(handle)
+    def _wake(self, process: Process) -> None:
+        process.is_able = True
+        self._able.append(process)
 
     def _move_on(self) -> None:
         while self._due:
@@ -271,7 +283,10 @@ class SimLoop(asyncio.BaseEventLoop):
             if handle._cancelled or handle.process.is_dead:
                 continue
             self._now = max(self._now, when)
-            self._line_up(handle)
+            process = handle.process
+            process.ready.append(handle)
+            if not process.is_able:
+                self._wake(process)
             return
         if asleep := [each.wakes for each in self._able if each.ready]:
             self._now = min(asleep)
