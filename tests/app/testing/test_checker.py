@@ -7,12 +7,20 @@ from random import Random
 
 import msgspec
 from tests.app.testing.altered import altered
+from tests.app.testing.faults.every import EVERY
 
 from redraft.app.testing.faults import CALM, Faults
 from redraft.app.testing.history import Setting, history
 from redraft.app.testing.loop import SimLoop
 from redraft.app.testing.storage import SimDatabase
-from redraft.events.messages.domain_events import DraftGenerated, RunEnded, RunStarted, StepFailed, StepRequested
+from redraft.events.messages.domain_events import (
+    DraftGenerated,
+    RunEnded,
+    RunPaused,
+    RunStarted,
+    StepFailed,
+    StepRequested,
+)
 
 OLDER = Setting(msgspec.structs.replace(CALM, older=1.0, actor_late=0.5), unasked=False)
 """Every coordinator but the first is of an older release, and actors take their time."""
@@ -81,3 +89,27 @@ def test_a_history_goes_on_until_each_submitted_run_has_ended_however_many_runs_
     told = history(42581)
     assert told.wrong == ()
     assert sum(isinstance(event.data, RunStarted) and event.data.of is None for event in told.events) == 2
+
+
+def test_the_run_of_an_item_that_begins_when_all_else_has_ended_is_waited_for():
+    """What starts it came late, when the run around it had ended."""
+    told = history(107045)
+    ends = {each.run: each.position for each in told.events if isinstance(each.data, RunEnded)}
+    starts = {each.run: each.position for each in told.events if isinstance(each.data, RunStarted)}
+    assert any("~" in run and position > ends[run.rpartition("~")[0]] for run, position in starts.items())
+    assert told.wrong == ()
+
+
+def test_an_item_that_people_paused_waits_for_people():
+    """The run around it goes on meanwhile, and had been paused before."""
+    told = history(105133)
+    paused = [each for each in told.events if isinstance(each.data, RunPaused) and each.data.by == "client"]
+    assert {"~" in each.run for each in paused} == {True, False}
+    assert told.wrong == ()
+
+
+def test_an_item_that_stays_paused_while_the_run_around_it_goes_on_is_seen():
+    (planted,) = (fault for fault in EVERY if fault.name.startswith("items stay paused"))
+    with planted.planted():
+        told = history(planted.seed)
+    assert any(each.startswith("held: ") for each in told.wrong)

@@ -38,6 +38,8 @@ class SimBroker:
         self.world = loop.process("broker")
         self.readers: dict[Process, list[tuple[str, Consumer]]] = {}
         self._ears: list[tuple[Process, str, Notes]] = []
+        self.delayed = 0
+        """How many publications are under way that come late, or once more."""
         self.dropped: set[str] = set()
         """The runs whose requests were in memory alone when the broker restarted."""
         self._cut_off: list[tuple[Process, Callable[[], None]]] = []
@@ -94,8 +96,10 @@ class SimBroker:
 
         async def arrive() -> None:
             await asyncio.sleep(seconds)
+            self.delayed -= 1
             await self.queues.publish(queue, bus_messages)
 
+        self.delayed += 1
         self.loop.spawn(self.world, arrive())
 
     def listen(self, process: Process, topic: str) -> Notes:

@@ -262,26 +262,32 @@ def _check_repeated(events: Sequence[Recorded], script: Cast, faults: Faults) ->
 def _check_items(events: Sequence[Recorded], world: World) -> Iterator[str]:
     """Yields runs of items that were not told in time that the run around them has ended, or goes on.
 
-    The time for which an older release relayed does not count, nor do runs that one has declined.
+    What people paused waits for people. The time for which an older release relayed does not count, nor do runs that
+    one has declined.
     """
     around: dict[str, str] = {}
     over: dict[str, datetime] = {}
     on: dict[str, datetime] = {}
+    told: set[str] = set()  # those paused by the run around them
     held = _HeldUp(world)
     for event in events:
         longer, outer = held.note(event), around.get(event.run, "")
         late = event.time - longer - TOLD
         is_known = world.declined.isdisjoint({event.run, outer})
+        if isinstance(event.data, RunResumed | RunEnded) and event.run in told:
+            told.remove(event.run)
+            if outer in on and late > on[outer] and is_known:
+                yield f"held: run {event.run} was paused until event {event.version}, and run {outer} goes on"
         match event.data:
             case RunStarted(of=ItemOf(run=run)):
                 around[event.run] = run
             case RunEnded() | RunQuarantined():
                 over[event.run] = event.time
-            case RunPaused():
+            case RunPaused(key=key):
                 on.pop(event.run, None)
-            case RunResumed(key=key):
-                if outer in on and not key.startswith(f"{outer}.") and late > on[outer] and is_known:
-                    yield f"held: run {event.run} was paused until event {event.version}, and run {outer} goes on"
+                if key.startswith(f"{outer}."):
+                    told.add(event.run)
+            case RunResumed():
                 on[event.run] = event.time
             case StepRequested() if outer in over and late > over[outer] and is_known:
                 yield f"orphan: event {event.version} of run {event.run} asks for work, and run {outer} has ended"

@@ -275,6 +275,8 @@ class _Deployment:
         return views
 
     def _is_over(self) -> bool:
+        if self._world.broker.delayed:  # a run may begin by what comes late
+            return False
         if sum("~" not in run for run in self._world.ended) < len(self._plans):  # without the runs of items
             return False
         started = {row.originator_id for row in self._world.database.rows.select_notifications(1, 10**9)}
