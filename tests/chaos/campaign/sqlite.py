@@ -46,8 +46,8 @@ AT_A_TIME: Final = 12
 """Kills for each pair of processes, so that a batch is not over before."""
 
 BRIEFS: Final = 60
-SMALL: Final = 6
-"""MiB of the disk that is to be full."""
+SMALL: Final = 32
+"""MiB of the disk that is to be full: log and read models of all briefs fit, with their write-ahead logs."""
 
 
 class House:
