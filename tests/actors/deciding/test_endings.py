@@ -14,7 +14,7 @@ from redraft.actors.conditions.text import parse_condition
 from redraft.actors.deciding.forking import why_unfit
 from redraft.actors.plans.check import check_plan
 from redraft.events.errors import PlanError
-from redraft.events.messages.commands import ApproveDraft, ChangeLimits, Completed, EditDraft, StartRun
+from redraft.events.messages.commands import ApproveDraft, ChangeLimits, Completed, EditDraft, ExpireStep, StartRun
 from redraft.events.messages.conditions import outputs, plateau, score, state
 from redraft.events.messages.content import Brief
 from redraft.events.messages.domain_events import (
@@ -25,7 +25,7 @@ from redraft.events.messages.domain_events import (
     Parent,
     RunEnded,
 )
-from redraft.events.messages.plan import Approve, Ending, Node, OnOscillation, Plan, Repeat
+from redraft.events.messages.plan import Approve, Budget, Ending, Node, OnFailure, OnOscillation, Plan, Repeat
 from redraft.projections.record_check import check_events
 
 BODY = (JUDGE, IMPROVE)
@@ -57,8 +57,8 @@ def go(run: Run, *answers: tuple[float, str]) -> None:
             run.answer(path, value=value, text=text)
 
 
-def begun(*nodes: Node) -> Run:
-    run = Run(plan(*nodes))
+def begun(*nodes: Node, on_failure: OnFailure = "fail", budget: Budget | None = None) -> Run:
+    run = Run(replace(plan(*nodes), on_failure=on_failure, budget=budget))
     go(run, (0, "one"))
     return run
 
@@ -273,3 +273,41 @@ def test_a_fork_repeats_no_question_that_its_plan_does_not_ask() -> None:
     assert why_unfit(StartRun("f", outer("ask"), Brief("b"), parent=parent), past) == ""
     refused = why_unfit(StartRun("f", outer("fail"), Brief("b"), parent=parent), past)
     assert refused == "people were asked at Outer[1]/Inner[ask], and its plan asks nobody there; fork earlier"
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_nothing_is_published_when_a_step_fails_while_people_are_to_decide_at_a_loops_end(nested: bool) -> None:
+    """Seed 115685: the critics of a person's edit fail for good, and `publish_best` has no draft that was approved."""
+    inner = loop(most=1, exhausted="ask")
+    run = begun(Repeat("Outer", outputs >= 2, 2, (inner,)) if nested else inner, on_failure="publish_best")
+    go(run, (0.5, ""), (0, "two"), (0.6, ""))
+    run.send(EditDraft(RUN, waiting(run), "by hand", by="ann"))
+    run.fail(next(iter(run.state.open)), retryable=False)
+    ended = run.events[-1]
+    assert isinstance(ended, RunEnded)
+    assert (ended.outcome, publications(run)) == ("failed", 0)
+    assert "published" not in ended.reason
+    assert findings(run) == ()
+
+
+@pytest.mark.parametrize("edits", [0, 1])
+def test_a_budget_that_ends_while_people_are_to_decide_at_a_loops_end_publishes_nothing(edits: int) -> None:
+    """Seed 119469: it ends while they are asked, or while the critics look at what one of them wrote."""
+    run = begun(loop(most=1, exhausted="ask"), on_failure="publish_best", budget=Budget(seconds=60.0))
+    go(run, (0.5, ""), (0, "two"), (0.6, ""))
+    if edits:
+        run.send(EditDraft(RUN, waiting(run), "by hand", by="ann"))
+    run.now += timedelta(seconds=60)
+    run.send(ExpireStep(RUN, "L[edit1]/judge" if edits else "L[ask]", 1))
+    assert (end_of(run)[0], publications(run)) == ("over_budget", 0)
+    assert findings(run) == ()
+
+
+def test_what_people_approved_at_a_loops_end_is_published_when_a_later_step_fails() -> None:
+    run = begun(loop(most=1, exhausted="ask"), step("step", "count"), on_failure="publish_best")
+    go(run, (0.5, ""), (0, "two"), (0.6, ""))
+    approve(run)
+    run.fail("count", retryable=False)
+    go(run, (0, ""))
+    assert (end_of(run), publications(run)) == (("failed", 2), 1)
+    assert findings(run) == ()

@@ -8,6 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from redraft.actors.conditions.reading import SCORE, critics_of, declares, share_of_gain
+from redraft.actors.deciding.closing import question_due
 from redraft.actors.deciding.credit import review_acceptance
 from redraft.actors.deciding.facts import Track, is_known, reach, tracked
 from redraft.actors.deciding.judgement import Judgement
@@ -202,7 +203,7 @@ def end_loop(state: RunState, event: LoopEnded) -> RunState:
         outputs=_join_outputs(state, leaving, outer, event),
         due="output" if outer.node else "nothing",
         verdicts=(),
-        ended=event.outcome,
+        ended=None if state.failure else event.outcome,  # a run that cannot go on asks nobody
     )
     if state.rules >= 2:
         outer = _with_result(outer, chosen)
@@ -336,11 +337,11 @@ def draft_to_salvage(state: RunState) -> Candidate | None:
 
     By rules 2 that is the best of the loop in which the run failed, or else of the next one around, but no draft from
     before the loops. If people decide, it is the one that they approved, and none while they would have to be asked
-    once more.
+    once more, or are to decide at a loop's end.
     """
     if state.rules < 2:
         return None if _is_held_back(state) else state.best
-    if any(map(_asks_people, _nodes_to_come(state))):
+    if any(map(_asks_people, _nodes_to_come(state))) or any(map(question_due, state.frames)):
         return None
     drafts = (left_on_failure(state, frame) for frame in reversed(state.frames))
     return next((each for each in drafts if each is not None), None)

@@ -145,7 +145,8 @@ def publishable_draft(walk: Walk) -> Rated | None:
     """Returns the draft that may be published of a run that cannot go on; None if none may."""
     depth = len(walk.frames) - 1
     coming = [node for n, each in enumerate(walk.frames) for node in each.body[each.index + (n < depth) :]]
-    if walk.rules < 2 or any(map(_asks_people, coming)):
+    asks = any(each.questioned for each in walk.frames) or any(map(_asks_people, coming))
+    if walk.rules < 2 or asks:
         return None
     left = (draft_of_failed_loop(walk, frame) for frame in reversed(walk.frames))
     return next((each for each in left if each is not None), None)

@@ -25,22 +25,27 @@ def walk_question(walk: Walk, frame: Frame, loop: Repeat, outcome: Outcome) -> N
     asked = loop.ask or Approve("ask")
     question = replace(asked, name=f"{loop.name}[{asked.name}]")
     path = f"{frame.prefix}{question.name}"
-    while _is_asked(walk, path, loop, outcome):
-        frame.questioned = True
-        edits = walk.edits
+    edits = -1
+    while walk.edits != edits:
+        frame.questioned = _asks(loop, outcome)
+        if not _is_asked(walk, path, loop, outcome):
+            break
+        frame.questioned, edits = True, walk.edits
         walk_approval(walk, frame, question)
-        frame.questioned = False
-        if walk.edits == edits:
-            return
+    frame.questioned = False
+
+
+def _asks(loop: Repeat, outcome: Outcome) -> bool:
+    asks = {"plateaued": loop.on_plateau, "oscillating": loop.on_oscillation}
+    asks |= dict.fromkeys(("exhausted", "over_budget", "timed_out"), loop.on_exhausted)
+    return asks.get(outcome) == "ask"
 
 
 def _is_asked(walk: Walk, path: str, loop: Repeat, outcome: Outcome) -> bool:
-    asks = {"plateaued": loop.on_plateau, "oscillating": loop.on_oscillation}
-    asks |= dict.fromkeys(("exhausted", "over_budget", "timed_out"), loop.on_exhausted)
     event = walk.peek()
     if walk.repeats(event):  # its parent's plan may have said something else
         return isinstance(event.data, ApprovalRequested) and event.data.path == path
-    return asks.get(outcome) == "ask"
+    return _asks(loop, outcome)
 
 
 def walk_approval(walk: Walk, frame: Frame, node: Approve) -> None:
