@@ -1,4 +1,4 @@
-"""Random ends of loops, and failures that refinements mend, for the plans of a history."""
+"""Random ends of loops and of runs, and failures that refinements mend, for the plans of a history."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from redraft.actors.plans.check import check_ready
 from redraft.actors.plans.paths import map_nodes
 from redraft.events.errors import PlanError
-from redraft.events.messages.plan import Approve, Ending, Node, OnOscillation, Plan, Repeat
+from redraft.events.messages.plan import Approve, Budget, Ending, Node, OnOscillation, Plan, Repeat
 
 _ENDINGS: tuple[Ending, ...] = ("publish", "ask", "ask", "fail")
 _CIRCLES: tuple[OnOscillation, ...] = ("ignore", "stop", "ask", "fail")
@@ -35,3 +35,9 @@ def ending_plan(random: Random, plan: Plan) -> Plan:
         return check_ready(replace(plan, steps=map_nodes(plan.steps, changed)))
     except PlanError:
         return plan
+
+
+def timed_plan(random: Random, plan: Plan) -> Plan:
+    """Returns the plan with a wall time, after which its best draft is published, or nothing."""
+    budget = replace(plan.budget or Budget(), seconds=random.choice((30.0, 120.0, 600.0, 3600.0)))
+    return replace(plan, budget=budget, on_failure=random.choice(("fail", "publish_best")))

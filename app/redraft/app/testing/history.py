@@ -16,7 +16,7 @@ import msgspec
 from redraft.actors.plans.paths import steps_in
 from redraft.app.testing.broker import PARTITIONS, SimBroker
 from redraft.app.testing.check import faults_of
-from redraft.app.testing.endings import ending_plan
+from redraft.app.testing.endings import ending_plan, timed_plan
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
 from redraft.app.testing.items import end_runs_amid_items, itemized_plan
 from redraft.app.testing.lateness import late_plan
@@ -133,16 +133,14 @@ class _Deployment:
         self._outside = copy_context()
         self._parts: dict[Process, Any] = {}
         self._cast = setting.cast(Random(f"{seed} script"), self._faults, lambda each: here.strike(each))
-        places = random_for(seed, "places 72", 0.15)
         self._wrong: list[str] = []
         self._is_looked_at = False
         self._upgraded: set[str] = set()
         count = self._random.choice((1, 1, 2, 2, 3))
-        drawn = setting.plans or tuple(self._draw_plans(seed, count))
-        if places and not setting.plans:
-            drawn = tuple(held_plan(places, each) for each in drawn)
-        late = None if setting.plans else random_for(seed, "late 68", 0.15)
-        self._plans = drawn if late is None else tuple(late_plan(late, each) for each in drawn)
+        self._are_given = bool(setting.plans)
+        self._plans = setting.plans or tuple(self._draw_plans(seed, count))
+        places = self._vary("places 72", 0.15, held_plan) or random_for(seed, "places 72", 0.15)
+        self._vary("late 68", 0.15, late_plan)
         again = None if setting.plans else random_for(seed, "reuse", 0.15)
         if again is not None:
             self._plans = reusing_plans(again, self._plans)
@@ -162,16 +160,20 @@ class _Deployment:
         if isinstance(self._cast, Script):
             self._cast.places, self._cast.again, self._cast.files = places, again, files
             self._cast.learning = self._learning
-        endings = None if setting.plans else random_for(seed, "endings", 0.25)
-        if endings is not None:
-            self._plans = tuple(ending_plan(endings, each) for each in self._plans)
-        items = None if setting.plans else random_for(seed, "items 1657", 0.15)
-        if items is not None:
-            self._plans = tuple(itemized_plan(items, each) for each in self._plans)
+        self._vary("endings", 0.25, ending_plan)
+        self._vary("wall time 16", 0.1, timed_plan)
+        items = self._vary("items 1657", 0.15, itemized_plan)
         self._impatient = None if items is None else random_for(seed, "items ended 64", 0.3)
         self._world.recalls = any(step.reuse == "always" for plan in self._plans for _, step in steps_in(plan.steps))
         self._coordinators = self._random.choice((1, 2, 2, 3, 4))
         self._world.servers = Random(f"{seed} servers").choice((0, 0, 0, 0, 0, 0, 1, 2))
+
+    def _vary(self, trait: str, share: float, change: Callable[[Random, Plan], Plan]) -> Random | None:
+        """Changes the random plans of a history that has the trait; returns the randomness of the trait."""
+        random = None if self._are_given else random_for(self._seed, trait, share)
+        if random is not None:
+            self._plans = tuple(change(random, each) for each in self._plans)
+        return random
 
     def _give_state(self, values: Random, cast: Script) -> None:
         """Lets plans, briefs, actors and people have, give and change values of the runs' state."""

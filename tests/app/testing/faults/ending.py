@@ -67,4 +67,12 @@ ENDING = [
         "or best.judgement is None:",
         270,
     ),
+    Fault(
+        "published without the word of people who are asked at a loop's end",
+        "actors.deciding.candidates",
+        "draft_to_salvage",
+        " or any(map(question_due, state.frames))",
+        "",
+        13,
+    ),
 ]

@@ -52,7 +52,7 @@ ITEMING = [
         "_gives_draft",
         "return through and len(state.frames) == 1",
         "return True",
-        86,
+        154,
     ),
     Fault(
         "items go on though the run around them has ended",

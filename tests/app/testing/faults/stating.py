@@ -73,6 +73,6 @@ STATING = [
         "waits_for_own_critics",
         "return bool(top.verdicts) or (judges_itself(loop) and not judged)",
         "return False",
-        98,
+        120,
     ),
 ]
