@@ -15,6 +15,7 @@ from redraft.app.testing.loop import SimLoop
 from redraft.app.testing.storage import SimDatabase
 from redraft.events.messages.domain_events import (
     DraftGenerated,
+    LessonStruck,
     RunEnded,
     RunPaused,
     RunStarted,
@@ -97,6 +98,14 @@ def test_the_run_of_an_item_that_begins_when_all_else_has_ended_is_waited_for():
     ends = {each.run: each.position for each in told.events if isinstance(each.data, RunEnded)}
     starts = {each.run: each.position for each in told.events if isinstance(each.data, RunStarted)}
     assert any("~" in run and position > ends[run.rpartition("~")[0]] for run, position in starts.items())
+    assert told.wrong == ()
+
+
+def test_what_is_recorded_while_the_last_coordinator_takes_its_share_is_read_too():
+    """People struck a lesson then: a history waits until subscribers and read models have that as well."""
+    told = history(131245)
+    assert isinstance(told.events[-1].data, LessonStruck)
+    assert max(each.position for each in told.events if isinstance(each.data, RunEnded)) < len(told.events)
     assert told.wrong == ()
 
 

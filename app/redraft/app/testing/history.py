@@ -231,7 +231,7 @@ class _Deployment:
             await self._until(self._is_read, 3_600)
             if self._is_over():  # a fork that was asked for before may have begun meanwhile
                 break
-        await self._until(lambda: not self._badly_divided(), SETTLED)
+        await self._until(lambda: not self._badly_divided() and self._is_read(), SETTLED)
         self._is_looked_at = True
         self._wrong += self._badly_divided()
         self._wrong += await self._compare_read_models()
