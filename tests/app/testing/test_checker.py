@@ -6,6 +6,7 @@ from datetime import timedelta
 from random import Random
 
 import msgspec
+import pytest
 from tests.app.testing.altered import altered
 from tests.app.testing.faults.every import EVERY
 
@@ -18,6 +19,7 @@ from redraft.events.messages.domain_events import (
     LessonStruck,
     RunEnded,
     RunPaused,
+    RunQuarantined,
     RunStarted,
     StepFailed,
     StepRequested,
@@ -122,3 +124,13 @@ def test_an_item_that_stays_paused_while_the_run_around_it_goes_on_is_seen():
     with planted.planted():
         told = history(planted.seed)
     assert any(each.startswith("held: ") for each in told.wrong)
+
+
+@pytest.mark.parametrize("seed", [149621, 154705])
+def test_an_item_may_ask_for_work_until_it_can_have_been_told_that_the_run_around_it_has_ended(seed: int):
+    """Clocks differ by ten minutes in one history; in the other an older release relayed until the item began."""
+    told = history(seed)
+    ends = {each.run: each.position for each in told.events if isinstance(each.data, RunEnded | RunQuarantined)}
+    asked = [each for each in told.events if isinstance(each.data, StepRequested) and "~" in each.run]
+    assert any(each.position > ends.get(each.run.rpartition("~")[0], len(told.events)) for each in asked)
+    assert told.wrong == ()

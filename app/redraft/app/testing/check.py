@@ -19,7 +19,6 @@ from redraft.events.messages.domain_events import (
     DraftEdited,
     DraftPublished,
     DraftRejected,
-    ItemOf,
     LoopEnded,
     PanelClosed,
     Parent,
@@ -265,31 +264,37 @@ def _check_items(events: Sequence[Recorded], world: World) -> Iterator[str]:
     What people paused waits for people. The time for which an older release relayed does not count, nor do runs that
     one has declined.
     """
+    database = world.database
     around: dict[str, str] = {}
-    over: dict[str, datetime] = {}
-    on: dict[str, datetime] = {}
+    rules: dict[str, int] = {}
+    over: dict[str, float] = {}
+    on: dict[str, float] = {}
     told: set[str] = set()  # those paused by the run around them
-    held = _HeldUp(world)
     for event in events:
-        longer, outer = held.note(event), around.get(event.run, "")
-        late = event.time - longer - TOLD
+        outer, at = around.get(event.run, ""), database.recorded[event.position]
+
+        def is_late(since: float | None, run: str = event.run, until: float = at) -> bool:
+            held_up = NO_TIME if since is None else database.held_up(rules.get(run, 0), since, until)
+            return since is not None and until - since > (held_up + TOLD).total_seconds()
+
         is_known = world.declined.isdisjoint({event.run, outer})
         if isinstance(event.data, RunResumed | RunEnded) and event.run in told:
             told.remove(event.run)
-            if outer in on and late > on[outer] and is_known:
+            if is_late(on.get(outer)) and is_known:
                 yield f"held: run {event.run} was paused until event {event.version}, and run {outer} goes on"
         match event.data:
-            case RunStarted(of=ItemOf(run=run)):
-                around[event.run] = run
+            case RunStarted(of=of, rules=latest):
+                rules[event.run] = latest
+                around |= {event.run: of.run} if of else {}
             case RunEnded() | RunQuarantined():
-                over[event.run] = event.time
+                over[event.run] = at
             case RunPaused(key=key):
                 on.pop(event.run, None)
                 if key.startswith(f"{outer}."):
                     told.add(event.run)
             case RunResumed():
-                on[event.run] = event.time
-            case StepRequested() if outer in over and late > over[outer] and is_known:
+                on[event.run] = at
+            case StepRequested() if is_late(over.get(outer)) and is_known:
                 yield f"orphan: event {event.version} of run {event.run} asks for work, and run {outer} has ended"
             case _:
                 pass
