@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from redraft.actors.plans.paths import steps_in
@@ -40,6 +41,7 @@ from redraft.projections.record_check.run_state import changes_of
 
 if TYPE_CHECKING:
     from redraft.app.testing.nodes import World
+    from redraft.app.testing.storage import SimDatabase
 
 
 PUNCTUAL: Final = timedelta(minutes=30)
@@ -272,11 +274,7 @@ def _check_items(events: Sequence[Recorded], world: World) -> Iterator[str]:
     told: set[str] = set()  # those paused by the run around them
     for event in events:
         outer, at = around.get(event.run, ""), database.recorded[event.position]
-
-        def is_late(since: float | None, run: str = event.run, until: float = at) -> bool:
-            held_up = NO_TIME if since is None else database.held_up(rules.get(run, 0), since, until)
-            return since is not None and until - since > (held_up + TOLD).total_seconds()
-
+        is_late = partial(_is_late, database, rules.get(event.run, 0), at)
         is_known = world.declined.isdisjoint({event.run, outer})
         if isinstance(event.data, RunResumed | RunEnded) and event.run in told:
             told.remove(event.run)
@@ -298,6 +296,11 @@ def _check_items(events: Sequence[Recorded], world: World) -> Iterator[str]:
                 yield f"orphan: event {event.version} of run {event.run} asks for work, and run {outer} has ended"
             case _:
                 pass
+
+
+def _is_late(database: SimDatabase, rules: int, at: float, since: float | None) -> bool:
+    """Returns whether a run with these rules should have been told long before of what happened around it `since`."""
+    return since is not None and at - since > (database.held_up(rules, since, at) + TOLD).total_seconds()
 
 
 def _check_state(events: Sequence[Recorded], world: World, script: Cast) -> Iterator[str]:

@@ -25,13 +25,14 @@ def walk_question(walk: Walk, frame: Frame, loop: Repeat, outcome: Outcome) -> N
     asked = loop.ask or Approve("ask")
     question = replace(asked, name=f"{loop.name}[{asked.name}]")
     path = f"{frame.prefix}{question.name}"
-    edits = -1
-    while walk.edits != edits:
+    while True:
         frame.questioned = _asks(loop, outcome)
         if not _is_asked(walk, path, loop, outcome):
             break
         frame.questioned, edits = True, walk.edits
         walk_approval(walk, frame, question)
+        if walk.edits == edits:
+            break
     frame.questioned = False
 
 
