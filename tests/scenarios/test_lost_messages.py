@@ -21,7 +21,7 @@ from redraft.events.bus.port import INBOX, work_queue
 from redraft.events.messages.domain_events import RunEnded, StepFailed, StepRequested
 from redraft.events.rabbit.topology import Kind, Names
 
-WRITE, JUDGE = work_queue("generator", "write"), work_queue("critic", "judge")
+WRITE, JUDGE, TAKEN = work_queue("generator", "write"), work_queue("critic", "judge"), work_queue("generator", "taken")
 WITHIN = 60.0
 
 
@@ -67,6 +67,12 @@ class Scene:
                 if message and any("outcome." in str(value) for value in (message.type, *message.headers.values())):
                     return
 
+    async def take_away(self, queue: str) -> None:
+        """Makes a queue as a stranger does, with settings of their own."""
+        async with await aio_pika.connect(URL) as connection, connection.channel() as channel:
+            name = Names(self.settings.broker_prefix).there(queue)
+            await channel.declare_queue(name, durable=True, arguments={"x-max-length": 5})
+
     async def purge(self, queue: str) -> None:
         async with await aio_pika.connect(URL) as connection, connection.channel() as channel:
             await (await channel.get_queue(Names(self.settings.broker_prefix).there(queue))).purge()
@@ -99,7 +105,7 @@ async def scene(request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asy
         monkeypatch.setattr(missing, interval, 0.2)
     made = Scene(tmp_path, request.param)
     yield made
-    await clear(URL, made.settings.broker_prefix, [INBOX, WRITE, JUDGE])
+    await clear(URL, made.settings.broker_prefix, [INBOX, WRITE, JUDGE, TAKEN])
 
 
 async def test_a_request_that_was_lost_is_sent_again_and_worked_on_once(scene: Scene) -> None:
@@ -116,6 +122,25 @@ async def test_a_request_that_was_lost_is_sent_again_and_worked_on_once(scene: S
     assert scene.calls == ["write", "judge"]
     assert [each.attempt for each in events if isinstance(each, StepRequested)] == [1, 1]
     assert not any(isinstance(each, StepFailed) for each in events)
+
+
+async def test_what_is_lost_of_one_actor_is_sent_again_while_the_queue_of_another_cannot_be_used(scene: Scene) -> None:
+    """The search ended where the first request waits that no queue takes: all later ones waited for their deadline."""
+
+    @generator
+    async def taken(brief):
+        return "never asked"
+
+    await scene.take_away(TAKEN)
+    async with asyncio.timeout(WITHIN), scene.coordinator(), open_client(scene.settings) as client:
+        await client.submit(Workflow("beside").start_with(taken), "a text")
+        run = await client.submit(scene.workflow, "a text")
+        await scene.waiting(WRITE, 1)
+        await scene.purge(WRITE)
+        scene.go.set()
+        async with scene.worker():
+            await client.wait(run)
+    assert scene.calls == ["write", "judge"]
 
 
 async def test_an_answer_that_was_lost_while_no_coordinator_was_there_is_made_once_more(scene: Scene) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 
@@ -81,11 +81,16 @@ class Search:
     """Looks that are made here, and what was sent again in each of them."""
 
     def __init__(
-        self, views: Views, queues: Queues, room: PeerChannel, put: int = 100, inbox: tuple[str, ...] = (INBOX,)
+        self,
+        views: Views,
+        queues: Queues,
+        room: PeerChannel,
+        put: Callable[[str], int] = lambda queue: 100,
+        inbox: tuple[str, ...] = (INBOX,),
     ) -> None:
         self.sent: list[str] = []
         agenda, routes = StepsAgenda(views, None), AnswerRoutes(len(inbox) - 1)
-        self.missing = MissingRequests(agenda, queues, room, lambda: put, self._again, "search", inbox, routes.queues)
+        self.missing = MissingRequests(agenda, queues, room, put, self._again, "search", inbox, routes.queues)
         self._more = asyncio.Event()
 
     async def until_sent(self, number: int) -> None:
@@ -209,7 +214,24 @@ async def test_when_the_broker_may_have_restarted_there_are_looks_at_once_and_so
 )
 async def test_what_is_not_to_be_worked_on_is_not_sent_again(events: list[DomainEvent], put: int) -> None:
     async with LocalBus() as bus, view_of(log_of(*events)) as views:
-        assert await Search(views, bus, Neighbourhood(), put).looks(LOOKS) == [[]] * LOOKS
+        assert await Search(views, bus, Neighbourhood(), lambda queue: put).looks(LOOKS) == [[]] * LOOKS
+
+
+async def test_of_each_actor_what_was_put_into_its_queue_is_looked_for() -> None:
+    """Otherwise a queue that nobody can use keeps what was lost of all other actors from being sent again."""
+    put = {QUEUE: 1, work_queue("generator", "other"): 2}
+    events = [
+        asked("early"),
+        asked("late"),
+        replace(asked("elsewhere"), actor="other"),
+    ]
+    async with LocalBus() as bus, view_of(log_of(*events[:2])) as views, view_of(log_of(*events)) as more:
+        assert (await Search(views, bus, Neighbourhood(), put.__getitem__).looks(LOOKS))[-1] == ["early"]
+        put[work_queue("generator", "other")] = 3
+        assert sorted((await Search(more, bus, Neighbourhood(), put.__getitem__).looks(LOOKS))[-1]) == [
+            "early",
+            "elsewhere",
+        ]
 
 
 async def test_who_serves_a_queue_says_all_that_it_has_and_who_does_not_says_nothing() -> None:

@@ -171,6 +171,7 @@ async def test_what_a_later_release_wrote_waits_for_that_release():
         assert at_work.relay.refused == 0, "a step of its failed"
         assert {each.run for each in at_work.troubles if isinstance(each, LeftOut)} == {"run-1"}
         assert at_work.relay.position < first.position, "the relay of the later release would not send it"
+        await at_work.until(lambda: at_work.relay.put_into(work_queue("critic", "judge")) == events[-1].position)
 
 
 async def test_a_run_that_cannot_be_folded_is_left_out_when_it_is_sent_again():
@@ -243,6 +244,8 @@ async def test_a_position_is_not_passed_while_its_request_waits():
         await at_work.until(lambda: at_work.troubles == [Blocked(queue, "somebody else's")])
         await at_work.until(lambda: at_work.position > 0)
         assert at_work.position < last.position
+        await at_work.until(lambda: at_work.relay.put_into(INBOX) == last.position)
+        assert at_work.relay.put_into(queue) < last.position
         bus.mended = True
         await at_work.until(lambda: at_work.position == last.position)
         assert at_work.troubles[-1] == Freed(queue)

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 from datetime import timedelta
 from random import Random
+from types import SimpleNamespace
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.app.testing.altered import altered
 from tests.app.testing.faults.every import EVERY
+from tests.streams import START, recorded
 
 from redraft.app.testing.faults import CALM, Faults
 from redraft.app.testing.history import Setting, history
+from redraft.app.testing.items import check_items
 from redraft.app.testing.loop import SimLoop
 from redraft.app.testing.storage import SimDatabase
+from redraft.events.messages.content import Brief
 from redraft.events.messages.domain_events import (
     DraftGenerated,
+    ItemOf,
     LessonStruck,
     RunEnded,
     RunPaused,
     RunQuarantined,
+    RunResumed,
     RunStarted,
     StepFailed,
     StepRequested,
 )
+from redraft.events.messages.plan import RULES, Plan
 
 OLDER = Setting(msgspec.structs.replace(CALM, older=1.0, actor_late=0.5), unasked=False)
 """Every coordinator but the first is of an older release, and actors take their time."""
@@ -103,6 +111,29 @@ def test_the_run_of_an_item_that_begins_when_all_else_has_ended_is_waited_for():
     assert told.wrong == ()
 
 
+def test_a_fork_that_begins_while_the_last_coordinator_takes_its_share_is_waited_for():
+    told = history(170845)
+    begun = [each.position for each in told.events if isinstance(each.data, RunStarted)]
+    assert max(begun) > min(each.position for each in told.events if isinstance(each.data, RunEnded))
+    assert told.wrong == ()
+
+
+def test_an_answer_that_a_killed_coordinator_has_may_be_asked_for_once_more():
+    """Before the broker hears that it is dead; one that has just begun looks for answers at short intervals."""
+    told = history(170903)
+    assert any("coordinator 4 is killed" in note.what for note in told.notes)
+    assert told.wrong == ()
+
+
+def test_an_older_release_gives_a_lesson_that_was_struck_out_where_it_cannot_read():
+    told = history(169457)
+    struck = {each.data.lesson: each for each in told.events if isinstance(each.data, LessonStruck)}
+    begun = [each for each in told.events if isinstance(each.data, RunStarted) and each.data.rules < RULES]
+    given = {one.id: each.position for each in begun if each.data.lessons for one in each.data.lessons.given}
+    assert any(each.position < given.get(lesson, 0) for lesson, each in struck.items())
+    assert told.wrong == ()
+
+
 def test_what_is_recorded_while_the_last_coordinator_takes_its_share_is_read_too():
     """People struck a lesson then: a history waits until subscribers and read models have that as well."""
     told = history(131245)
@@ -112,11 +143,29 @@ def test_what_is_recorded_while_the_last_coordinator_takes_its_share_is_read_too
 
 
 def test_an_item_that_people_paused_waits_for_people():
-    """The run around it goes on meanwhile, and had been paused before."""
-    told = history(105133)
-    paused = [each for each in told.events if isinstance(each.data, RunPaused) and each.data.by == "client"]
-    assert {"~" in each.run for each in paused} == {True, False}
-    assert told.wrong == ()
+    """The run around it goes on meanwhile, and had been paused before (once seen with seed 105133)."""
+    loop = SimLoop(Random(1))
+    world = SimpleNamespace(database=SimDatabase(loop, Faults(Random(1), CALM)), declined=set())
+    around = recorded("r", [("client", begun_around()), ("client", RunPaused("ann")), ("client", RunResumed("ann"))])
+    item = replace(begun_around(), of=ItemOf("r", "Parts[1]"))
+    world.database.relays += [(0.0, RULES)]
+
+    def found(key: str) -> list[str]:
+        told = recorded(
+            "r~1", [("relay", item), ("who", RunPaused("who", key=key)), ("who", RunResumed("who", key=key))]
+        )
+        moved = [replace(each, position=each.position + 10) for each in told]
+        world.database.recorded = {each.position: float(each.position) for each in around}
+        world.database.recorded |= {each.position: 1_000.0 * each.position for each in moved}
+        return list(check_items([*around, *moved], world))
+
+    assert found("ann's own") == []
+    assert [each.partition(":")[0] for each in found("r.2")] == ["held"]
+    loop.dispose()
+
+
+def begun_around() -> RunStarted:
+    return RunStarted(Plan("p", ()), Brief("b"), START)
 
 
 def test_an_item_that_stays_paused_while_the_run_around_it_goes_on_is_seen():

@@ -14,7 +14,7 @@ from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.lessons import MAX_LESSON_BYTES, Lesson, Lessons
 from redraft.events.messages.plan import LessonsSpec, Plan, Step
 from redraft.projections.record_check import check_events
-from redraft.projections.record_check.lessons import Strikes, lesson_findings, strikes_in
+from redraft.projections.record_check.lessons import Strike, Strikes, lesson_findings, strikes_in
 
 PLAN = Plan("p", (Step("generator", "write", "write"),), lessons=LessonsSpec("article", 2))
 MANY = Lesson("a", "Name the moon.", "judge", "suggestion", 3, 2, 1, "put in: the moon")
@@ -67,9 +67,20 @@ def test_a_fork_has_its_parents_whatever_its_plan_asks_for() -> None:
 def test_a_lesson_that_had_been_struck_out_is_found() -> None:
     lesson = ("article", "a")
     said = ["the lesson a had been struck out when the run began"]
-    assert found(BEGUN, {lesson: [(9, True)]}) == found(BEGUN, {lesson: [(10, True), (11, False)]}) == said
-    assert found(BEGUN, {lesson: [(11, True)]}) == found(BEGUN, {lesson: [(8, True), (9, False)]}) == []
-    assert found(BEGUN, {("p", "a"): [(9, True)]}) == []
+    assert found(BEGUN, {lesson: [Strike(9, True)]}) == said
+    assert found(BEGUN, {lesson: [Strike(10, True), Strike(11, False)]}) == said
+    assert (
+        found(BEGUN, {lesson: [Strike(11, True)]}) == found(BEGUN, {lesson: [Strike(8, True), Strike(9, False)]}) == []
+    )
+    assert found(BEGUN, {("p", "a"): [Strike(9, True)]}) == []
+
+
+def test_a_strike_that_the_release_of_the_run_could_not_read_is_passed_over() -> None:
+    """Found by histories: an older release cannot read runs of newer rules, nor what people strike out in them."""
+    begun, lesson = replace(BEGUN, rules=6), ("article", "a")
+    assert found(begun, {lesson: [Strike(9, True, 7)]}) == []
+    assert found(begun, {lesson: [Strike(8, True, 6), Strike(9, False, 7)]}) != []
+    assert found(replace(BEGUN, rules=7), {lesson: [Strike(9, True, 7)]}) != []
 
 
 def ended(*after: LessonStruck | RunGuided | RunQuarantined) -> Sequence[Recorded]:
@@ -80,8 +91,12 @@ def ended(*after: LessonStruck | RunGuided | RunQuarantined) -> Sequence[Recorde
 def test_strikes_follow_the_end_of_a_run_and_nothing_else_does() -> None:
     strike = LessonStruck("a", "p", "ann")
     back = replace(strike, withdrawn=True)
-    assert [key for key, _ in strikes_in(ended(strike, back))] == [("p", "a")] * 2
-    assert [struck for _, (_, struck) in strikes_in(ended(strike, back))] == [True, False]
+    begun, end, *struck = ended(strike, back)
+    newer = replace(begun, data=replace(BEGUN, rules=7))
+    assert [each for _, each in strikes_in([begun, *struck])] == [Strike(103, True), Strike(104, False)]
+    assert list(strikes_in([newer, end, *struck])) == [
+        (("p", "a"), Strike(place, place == 103, 7)) for place in (103, 104)
+    ]
 
     def codes(*after: LessonStruck | RunGuided | RunQuarantined) -> set[str]:
         return {each.code for each in check_events(ended(*after))} & {"after-end"}

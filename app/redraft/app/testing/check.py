@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from redraft.actors.plans.paths import steps_in
 from redraft.app.testing.faults import Faults
+from redraft.app.testing.items import check_items
 from redraft.app.testing.learning import check_lessons
 from redraft.app.testing.workload import Cast, Script
 from redraft.events.messages.content import DraftRef
@@ -27,7 +28,6 @@ from redraft.events.messages.domain_events import (
     RunEnded,
     RunPaused,
     RunQuarantined,
-    RunResumed,
     RunStarted,
     StateChanged,
     StepFailed,
@@ -36,19 +36,15 @@ from redraft.events.messages.domain_events import (
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.run_state import Values
 from redraft.projections.record_check import check_events
-from redraft.projections.record_check.lessons import strikes_in
+from redraft.projections.record_check.lessons import Strike, strikes_in
 from redraft.projections.record_check.run_state import changes_of
 
 if TYPE_CHECKING:
     from redraft.app.testing.nodes import World
-    from redraft.app.testing.storage import SimDatabase
 
 
 PUNCTUAL: Final = timedelta(minutes=30)
 """How late a timer may be, considering all that may stall or get lost meanwhile."""
-
-TOLD: Final = timedelta(minutes=6)
-"""How late a run of an item may be told what was said to the run around it: a coordinator may stand still meanwhile."""
 
 NO_TIME: Final = timedelta()
 
@@ -69,7 +65,7 @@ def faults_of(events: Sequence[Recorded], world: World, script: Cast, faults: Fa
         *_check_deadlines(events, world),
         *_check_published(events, script),
         *_check_state(events, world, script),
-        *_check_items(events, world),
+        *check_items(events, world),
         *check_lessons(events, script.lessons if isinstance(script, Script) else {}),
     ]
 
@@ -82,8 +78,8 @@ def _check_records(events: Sequence[Recorded]) -> Iterator[str]:
         if event.id in ids:
             yield f"id: event {event.position} has the id of event {ids[event.id]}"
         ids[event.id] = event.position
-    strikes: defaultdict[tuple[str, str], list[tuple[int, bool]]] = defaultdict(list)
-    for lesson, strike in strikes_in(events):
+    strikes: defaultdict[tuple[str, str], list[Strike]] = defaultdict(list)
+    for lesson, strike in chain.from_iterable(map(strikes_in, runs.values())):
         strikes[lesson].append(strike)
     for history in runs.values():
         yield from (f"{each.code}: {each.message}" for each in check_events(history, runs, strikes))
@@ -258,49 +254,6 @@ def _check_repeated(events: Sequence[Recorded], script: Cast, faults: Faults) ->
             yield f"unasked: {place} was worked on, and nobody asked for it"
         if times > 1 and not faults.planted:
             yield f"again: {place} was worked on {times} times, and nothing had gone wrong"
-
-
-def _check_items(events: Sequence[Recorded], world: World) -> Iterator[str]:
-    """Yields runs of items that were not told in time that the run around them has ended, or goes on.
-
-    What people paused waits for people. The time for which an older release relayed does not count, nor do runs that
-    one has declined.
-    """
-    database = world.database
-    around: dict[str, str] = {}
-    rules: dict[str, int] = {}
-    over: dict[str, float] = {}
-    on: dict[str, float] = {}
-    told: set[str] = set()  # those paused by the run around them
-    for event in events:
-        outer, at = around.get(event.run, ""), database.recorded[event.position]
-        is_late = partial(_is_late, database, rules.get(event.run, 0), at)
-        is_known = world.declined.isdisjoint({event.run, outer})
-        if isinstance(event.data, RunResumed | RunEnded) and event.run in told:
-            told.remove(event.run)
-            if is_late(on.get(outer)) and is_known:
-                yield f"held: run {event.run} was paused until event {event.version}, and run {outer} goes on"
-        match event.data:
-            case RunStarted(of=of, rules=latest):
-                rules[event.run] = latest
-                around |= {event.run: of.run} if of else {}
-            case RunEnded() | RunQuarantined():
-                over[event.run] = at
-            case RunPaused(key=key):
-                on.pop(event.run, None)
-                if key.startswith(f"{outer}."):
-                    told.add(event.run)
-            case RunResumed():
-                on[event.run] = at
-            case StepRequested() if is_late(over.get(outer)) and is_known:
-                yield f"orphan: event {event.version} of run {event.run} asks for work, and run {outer} has ended"
-            case _:
-                pass
-
-
-def _is_late(database: SimDatabase, rules: int, at: float, since: float | None) -> bool:
-    """Returns whether a run with these rules should have been told long before of what happened around it `since`."""
-    return since is not None and at - since > (database.held_up(rules, since, at) + TOLD).total_seconds()
 
 
 def _check_state(events: Sequence[Recorded], world: World, script: Cast) -> Iterator[str]:

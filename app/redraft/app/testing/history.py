@@ -229,9 +229,11 @@ class _Deployment:
             await self._until(self._is_over, LONGEST)
             await asyncio.sleep(30)
             await self._until(self._is_read, 3_600)
-            if self._is_over():  # a fork that was asked for before may have begun meanwhile
+            if not self._is_over():  # a fork that was asked for before may have begun meanwhile, and again below
+                continue
+            await self._until(lambda: not self._badly_divided() and self._is_read(), SETTLED)
+            if self._is_over():
                 break
-        await self._until(lambda: not self._badly_divided() and self._is_read(), SETTLED)
         self._is_looked_at = True
         self._wrong += self._badly_divided()
         self._wrong += await self._compare_read_models()
@@ -257,7 +259,8 @@ class _Deployment:
         """
         database = self._world.database
         wrong = [] if self._is_projected() else [f"projection: it has come to event {database.projected()} of the log"]
-        shared, rebuilt = await self._shared(), await self._rebuild()
+        shared = await self._world.opened(lambda name: Inline(), lambda: self._world.database.tables)
+        rebuilt = await self._rebuild()
         for table in ("runs", "steps"):
             every = f"SELECT * FROM {table} ORDER BY 1, 2"  # noqa: S608 - names of our own
             kept, again = await shared.query(every), await rebuilt.query(every)
@@ -265,10 +268,6 @@ class _Deployment:
             if [row for row in kept if row[0] not in left] != [row for row in again if row[0] not in left]:
                 wrong.append(f"projection: the {table} are not those of a rebuild")
         return wrong
-
-    async def _shared(self) -> Views:
-        """Returns the read models that coordinators share, to be read."""
-        return await self._world.opened(lambda name: Inline(), lambda: self._world.database.tables)
 
     async def _rebuild(self) -> Views:
         """Returns the read models as the newest release builds them."""

@@ -1,9 +1,12 @@
-"""Random lists whose items are worked on by runs of their own, for the plans of a history."""
+"""Random lists whose items are worked on by runs of their own, for the plans of a history; what has to hold of them."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import timedelta
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -13,17 +16,29 @@ from redraft.actors.plans.check import check_ready
 from redraft.actors.plans.paths import role_of
 from redraft.app.testing.loop import Process
 from redraft.events.errors import BusError, InputError, NoSuchRun, PlanError, SetAside, StoreError
-from redraft.events.messages.domain_events import RunStarted
+from redraft.events.messages.domain_events import (
+    RunEnded,
+    RunPaused,
+    RunQuarantined,
+    RunResumed,
+    RunStarted,
+    StepRequested,
+)
+from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Budget, Each, Node, Plan, Repeat, StateField, StateSpec
 from redraft.events.messages.run_state import Value
 
 if TYPE_CHECKING:
     from redraft.app.testing.nodes import World
+    from redraft.app.testing.storage import SimDatabase
 
 PARTS: Final = "parts"
 """The list in the state of runs."""
 
 _TRIES: Final = 10
+
+TOLD: Final = timedelta(minutes=6)
+"""How late a run of an item may be told what was said to the run around it: a coordinator may stand still meanwhile."""
 
 
 def itemized_plan(random: Random, plan: Plan) -> Plan:
@@ -79,3 +94,46 @@ async def end_runs_amid_items(world: World, process: Process, random: Random) ->
             with suppress(BusError, StoreError, NoSuchRun, InputError, SetAside):
                 if random.random() < 0.2:
                     await client.cancel(run, "enough")
+
+
+def check_items(events: Sequence[Recorded], world: World) -> Iterator[str]:
+    """Yields runs of items that were not told in time that the run around them has ended, or goes on.
+
+    What people paused waits for people. The time for which an older release relayed does not count, nor do runs that
+    one has declined.
+    """
+    database = world.database
+    around: dict[str, str] = {}
+    rules: dict[str, int] = {}
+    over: dict[str, float] = {}
+    on: dict[str, float] = {}
+    told: set[str] = set()  # those paused by the run around them
+    for event in events:
+        outer, at = around.get(event.run, ""), database.recorded[event.position]
+        is_late = partial(_is_late, database, rules.get(event.run, 0), at)
+        is_known = world.declined.isdisjoint({event.run, outer})
+        if isinstance(event.data, RunResumed | RunEnded) and event.run in told:
+            told.remove(event.run)
+            if is_late(on.get(outer)) and is_known:
+                yield f"held: run {event.run} was paused until event {event.version}, and run {outer} goes on"
+        match event.data:
+            case RunStarted(of=of, rules=latest):
+                rules[event.run] = latest
+                around |= {event.run: of.run} if of else {}
+            case RunEnded() | RunQuarantined():
+                over[event.run] = at
+            case RunPaused(key=key):
+                on.pop(event.run, None)
+                if key.startswith(f"{outer}."):
+                    told.add(event.run)
+            case RunResumed():
+                on[event.run] = at
+            case StepRequested() if is_late(over.get(outer)) and is_known:
+                yield f"orphan: event {event.version} of run {event.run} asks for work, and run {outer} has ended"
+            case _:
+                pass
+
+
+def _is_late(database: SimDatabase, rules: int, at: float, since: float | None) -> bool:
+    """Returns whether a run with these rules should have been told long before of what happened around it `since`."""
+    return since is not None and at - since > (database.held_up(rules, since, at) + TOLD).total_seconds()

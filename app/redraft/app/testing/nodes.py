@@ -41,7 +41,7 @@ from redraft.app.testing.storage import SimDatabase, SimLease, new_views
 from redraft.app.wiring.coordinator_views import StepsAgenda
 from redraft.app.wiring.deployment import send_again
 from redraft.app.wiring.parts import every_run, resend_by, stop_cancelled
-from redraft.events.bus.port import inbox_queues
+from redraft.events.bus.port import inbox_queues, is_inbox
 from redraft.events.errors import BusError, InputError, NoSuchRun, SetAside, StoreError
 from redraft.events.messages.codec import decode_event
 from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief
@@ -221,13 +221,15 @@ async def _relay(
         inbox = inbox_queues(world.broker.partitions)
 
         async def resend(run: str, path: str) -> None:
-            """Notes what is sent again, unless a coordinator stands still, which may have taken the answer."""
-            readers = [each for queue in inbox for each in world.broker.readers_of(queue)]
-            still = any(each.wakes > world.loop.time() for each in readers)
+            """Notes what is sent again, unless a coordinator that is dead or stands still may have taken the answer."""
+            readers = [
+                each for each, queues in world.broker.readers.items() if any(is_inbox(name) for name, _ in queues)
+            ]
+            still = any(each.is_dead or each.wakes > world.loop.time() for each in readers)
             if await relay.resend(run, path) and not still:
                 world.missing.append((run, path))
 
-        missing = MissingRequests(agenda, bus, bus, relay.put_until, resend, world.new_id(), inbox, routes.queues)
+        missing = MissingRequests(agenda, bus, bus, relay.put_into, resend, world.new_id(), inbox, routes.queues)
         beside: dict[str, Part] = {
             "projector": partial(follow, views, store),
             "timekeeper": Timekeeper(agenda, bus, clock, world.new_id, monitor=QueueMonitor(bus)).run,

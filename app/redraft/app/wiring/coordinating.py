@@ -257,7 +257,7 @@ class Relaying:
         agenda, bus = StepsAgenda(self._servers.resources.views, None), self._servers.bus
         inbox = inbox_queues(self._servers.resources.settings.inbox_partitions)
         me, answers_of = new_message_id(), self._routes.queues
-        return MissingRequests(agenda, self._servers.survey, bus, relay.put_until, again, me, inbox, answers_of)
+        return MissingRequests(agenda, self._servers.survey, bus, relay.put_into, again, me, inbox, answers_of)
 
     async def _look_for_missing(self, missing: MissingRequests) -> None:
         with self._servers.bus.reconnects(missing.hurry):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from redraft.events.messages.domain_events import LessonStruck, RunStarted
 from redraft.events.messages.envelope import Recorded
@@ -12,18 +12,29 @@ from redraft.events.messages.plan import LessonsSpec
 from redraft.events.messages.redaction import ERASED
 from redraft.projections.record_check.chain import Finding, finding_at
 
-Strikes: TypeAlias = Mapping[tuple[str, str], Sequence[tuple[int, bool]]]
-"""For each lesson, by workflow and id, the positions of the events that strike it out (True) or take that back."""
+
+class Strike(NamedTuple):
+    """An event that strikes a lesson out, or takes that back (`struck` is False), in a run of these rules."""
+
+    position: int
+    struck: bool
+    rules: int = 1
+
+
+Strikes: TypeAlias = Mapping[tuple[str, str], Sequence[Strike]]
+"""The strikes of each lesson, by workflow and id."""
 
 NO_STRIKES: Final[Strikes] = {}
 
 
-def strikes_in(events: Sequence[Recorded]) -> Iterator[tuple[tuple[str, str], tuple[int, bool]]]:
-    """Yields each event of a run that strikes a lesson out or takes that back, as `Strikes` has it."""
+def strikes_in(events: Sequence[Recorded]) -> Iterator[tuple[tuple[str, str], Strike]]:
+    """Yields each strike among these events of a run, of which its start is the first, with the key of its lesson."""
+    begun = events[0].data if events else None
+    rules = begun.rules if isinstance(begun, RunStarted) else 1
     for event in events:
         data = event.data
         if isinstance(data, LessonStruck):
-            yield (data.workflow, data.lesson), (event.position, not data.withdrawn)
+            yield (data.workflow, data.lesson), Strike(event.position, not data.withdrawn, rules)
 
 
 def lesson_findings(events: Sequence[Recorded], strikes: Strikes) -> Iterator[Finding]:
@@ -40,7 +51,7 @@ def lesson_findings(events: Sequence[Recorded], strikes: Strikes) -> Iterator[Fi
     if fault := _fault_of(asked, given, begun.plan.name):
         yield finding_at("lessons", events[0], fault)
     for each in given.given:
-        if _is_struck(strikes.get((given.workflow, each.id), ()), given.position):
+        if _is_struck(strikes.get((given.workflow, each.id), ()), given.position, begun.rules):
             why = f"the lesson {each.id} had been struck out when the run began"
             yield finding_at("lessons", events[0], why)
 
@@ -66,7 +77,10 @@ def _rank(lesson: Lesson) -> tuple[int, int]:
     return -(lesson.runs + lesson.returns), -lesson.times
 
 
-def _is_struck(events: Sequence[tuple[int, bool]], position: int) -> bool:
-    """Returns whether the last of these events up to a position strikes the lesson out."""
-    before = [each for each in events if each[0] <= position]
-    return bool(before) and max(before)[1]
+def _is_struck(strikes: Sequence[Strike], position: int, rules: int) -> bool:
+    """Returns whether the last of these strikes up to a position strikes the lesson out.
+
+    A strike in a run of newer rules than these does not count: the release that began the run could not read it.
+    """
+    before = [each for each in strikes if each.position <= position and each.rules <= rules]
+    return bool(before) and max(before).struck

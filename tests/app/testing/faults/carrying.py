@@ -9,7 +9,7 @@ CARRYING = [
         "QueuePublisher.put",
         "except (BusUnusable, TimeoutError) as error:",
         "except BusError:\n        return\n    except (BusUnusable, TimeoutError) as error:",
-        124,
+        115,
     ),
     Fault(
         "relay forgets requests",

@@ -137,11 +137,12 @@ class QueuePublisher:
         self._waiting: dict[str, dict[tuple[str, str], int]] = {}
         self._recovering: dict[str, asyncio.Task[None]] = {}
 
-    def oldest_waiting(self) -> int | None:
-        """Returns the position of the oldest request that waits; None when there is none."""
+    def oldest_waiting(self, queue: str | None = None) -> int | None:
+        """Returns the position of the oldest request that waits, for any queue or this one; None if there is none."""
         if not self._waiting:
             return None
-        return min((each for waiting in self._waiting.values() for each in waiting.values()), default=None)
+        waiting = self._waiting.values() if queue is None else (self._waiting.get(queue, {}),)
+        return min((position for requests in waiting for position in requests.values()), default=None)
 
     async def put(self, queue: str, messages: Sequence[OutgoingMessage], *, anew: bool = False) -> None:
         """Puts messages into a queue. If it is unusable they wait; one that it never accepts is refused.

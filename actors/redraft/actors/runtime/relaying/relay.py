@@ -15,6 +15,7 @@ from redraft.actors.deciding.evolve import fold
 from redraft.actors.runtime.coordinating.aggregates import Recent
 from redraft.actors.runtime.relaying.event_publisher import EventAnnouncer, LogReader, SentBatch
 from redraft.actors.runtime.relaying.item_runs import ItemRuns
+from redraft.actors.runtime.relaying.messages import failure_message, request_message
 from redraft.actors.runtime.relaying.queue_publisher import (
     LeftOut,
     Offer,
@@ -29,15 +30,13 @@ from redraft.actors.runtime.relaying.queue_publisher import (
 from redraft.actors.runtime.relaying.request_builder import RequestBuilder
 from redraft.actors.runtime.working.active_calls import utc_now
 from redraft.actors.values import ignore
-from redraft.events.bus.port import INBOX, Bus, BusMessage, EventPublisher, work_queue
+from redraft.events.bus.port import INBOX, Bus, EventPublisher, work_queue
 from redraft.events.errors import MessageTooLarge, StoreError
-from redraft.events.messages.codec import encode_message
 from redraft.events.messages.commands import MESSAGE_NAMES, Failed, Work
 from redraft.events.messages.domain_events import ItemOf, RunEnded, RunErased, RunQuarantined, StepRequested
-from redraft.events.messages.envelope import Entry, Origin, Recorded
+from redraft.events.messages.envelope import Entry, Recorded
 from redraft.events.messages.filters import RunFacts
 from redraft.events.messages.item_ids import run_of_item
-from redraft.events.messages.tracing import parse_traceparent, step_context
 from redraft.events.underway import Underway
 
 SLOW: Final = 5.0
@@ -119,6 +118,11 @@ class Relay:
         """Returns the position up to which every request is in its queue, at most `position` or the last one read."""
         waiting = (self._queues.oldest_waiting(), self._left_to_others)
         return min([self._read if position is None else position, *(each - 1 for each in waiting if each is not None)])
+
+    def put_into(self, queue: str) -> int:
+        """Returns the position up to which every request for a queue is in it, but those of runs of a later release."""
+        oldest = self._queues.oldest_waiting(queue)
+        return self._read if oldest is None else min(self._read, oldest - 1)
 
     async def run(
         self,
@@ -288,7 +292,7 @@ class Relay:
 
     def _address(self, event: Recorded, request: StepRequested, work: Work, trace: str) -> tuple[str, OutgoingMessage]:
         """Returns a request's queue and message. Raises MessageTooLarge if the bus would not accept it."""
-        bus_message = _request_message(event, request, work, trace)
+        bus_message = request_message(event, request, work, trace)
         size, largest = len(bus_message.body), self._bus.largest_request
         if size > largest:
             sizes = f"{size:,} bytes, more than the {largest:,} that the bus takes"
@@ -306,7 +310,7 @@ class Relay:
             self._leave_out(event.run, event.position, error)
             return ()
         try:
-            bus_message = _failure_message(event, event.data, error_message(error))
+            bus_message = failure_message(event, event.data, error_message(error))
         except (msgspec.MsgspecError, UnicodeEncodeError) as unsayable:
             self._leave_out(event.run, event.position, unsayable)
             return ()
@@ -381,20 +385,3 @@ def unanswered(events: Sequence[Recorded], path: str = "") -> list[Recorded]:
         for event in events
         if isinstance(event.data, StepRequested) and event.data in waiting and not event.repeats
     ]
-
-
-def _failure_message(event: Recorded, request: StepRequested, fault: str) -> BusMessage:
-    """Returns the message that a step failed for good, in place of its worker's."""
-    name, body = encode_message(Failed(event.run, request.path, request.attempt, "invalid", fault, retryable=False))
-    origin = Origin(f"{event.id}.refused", "relay", event.id, event.correlation, event.trace)
-    return BusMessage(name, body, origin, event.run)
-
-
-def _request_message(event: Recorded, request: StepRequested, work: Work, trace: str) -> BusMessage:
-    """Returns the message of a request; in a traced run, the span of its attempt is the parent of the work."""
-    name, body = encode_message(work)
-    parent = event.trace
-    if trace and parse_traceparent(trace) is not None:
-        parent = step_context(event.run, trace, request.path, request.attempt).traceparent
-    origin = Origin(event.id, "relay", event.causation, event.correlation, parent)
-    return BusMessage(name, body, origin, event.run, work)

@@ -259,7 +259,7 @@ def _nowhere(run: str) -> Collection[str]:
 class MissingRequests:
     """Looks for missing requests.
 
-    `put_until` returns the position up to which all requests are in their queues, `resend` sends one again if it is
+    `put_into` returns the position up to which all requests for a queue are in it, `resend` sends one again if it is
     still unanswered, `me` is this process's name among those that are asked, and `answers_of` returns the parts of the
     inbox in which answers of a run may wait. A look at which a queue is in use, or
     some worker does not answer, does not count.
@@ -270,7 +270,7 @@ class MissingRequests:
         agenda: Agenda,
         queues: Queues,
         peers: PeerChannel,
-        put_until: Callable[[], int],
+        put_into: Callable[[str], int],
         resend: Callable[[str, str], Awaitable[object]],
         me: str,
         inbox: tuple[str, ...] = (INBOX,),
@@ -281,7 +281,7 @@ class MissingRequests:
         self._agenda = agenda
         self._queues = queues
         self._peers = peers
-        self._put_until = put_until
+        self._put_into = put_into
         self._resend = resend
         self._me = me
         self._misses: dict[RequestKey, int] = {}
@@ -329,7 +329,7 @@ class MissingRequests:
 
     async def _unanswered(self, actor: ActorKey) -> dict[RequestKey, DueStep]:
         """Returns the requests of an actor that were put into its queue and have no answer."""
-        due = await self._agenda.unanswered(actor, self._put_until(), MAX_REQUESTS)
+        due = await self._agenda.unanswered(actor, self._put_into(work_queue(*actor)), MAX_REQUESTS)
         return {(each.run, each.path, each.attempt): each for each in due}
 
     async def _busy_inbox(self) -> frozenset[str]:

@@ -20,7 +20,7 @@ from redraft.events.store.raw_rows import RawRow, RowCopier
 from redraft.events.store.verification import Report
 from redraft.projections.record_check import UNPROVEN, Checked, Ids, Row, Sources, check_rows, sources_in
 from redraft.projections.record_check.chain import decode_rows
-from redraft.projections.record_check.lessons import NO_STRIKES, Strikes, strikes_in
+from redraft.projections.record_check.lessons import NO_STRIKES, Strike, Strikes, strikes_in
 
 LATER: Final = "later-release"
 """The code of a finding that is no fault: a later release knows what it means."""
@@ -117,11 +117,12 @@ class _StrikeReader:
         return self._strikes
 
     async def _read_all(self) -> Strikes:
-        found: defaultdict[tuple[str, str], list[tuple[int, bool]]] = defaultdict(list)
+        found: defaultdict[tuple[str, str], list[Strike]] = defaultdict(list)
         copying = self._store.copying()
         async for run, rows in _read_runs(copying, await self._store.head()):
-            struck = [row for row in rows if row.name == _STRUCK]
-            for lesson, strike in strikes_in(decode_rows(run, struck, copying.opener)[0]):
+            struck = [row for row in rows[1:] if row.name == _STRUCK]
+            events = decode_rows(run, [rows[0], *struck], copying.opener)[0] if struck else []
+            for lesson, strike in strikes_in(events):
                 found[lesson].append(strike)
         return found
 
