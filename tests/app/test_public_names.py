@@ -118,6 +118,7 @@ panel(write)
 """
 
 
+@pytest.mark.check
 def test_a_decorated_critic_is_a_critic_to_type_checkers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "typed.py").write_text(TYPED)
     monkeypatch.chdir(ROOT)

@@ -70,6 +70,7 @@ async def peaks(folder: Path, number: int, size: int) -> dict[str, int]:
     return {name: each.peak for name, each in {**told, "discard all": discarded}.items()}
 
 
+@pytest.mark.check
 async def test_what_is_dead_lettered_is_not_held_in_memory(tmp_path: Path) -> None:
     found = await peaks(tmp_path, 40, 2 * MB)
     assert max(found.values()) - found["nothing"] < 40 * MB, found

@@ -22,6 +22,7 @@ def script() -> list[Json]:
     return [{**each, **slow} for each in (write, {**first, "about": "They come once a day"}, improve, second)]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("graceless", ["worker", "both"])
 def test_the_run_goes_on_and_no_kill_costs_more_than_one_call(
     graceless: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

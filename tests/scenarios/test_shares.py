@@ -32,6 +32,7 @@ def shares_checked(there: Deployment) -> tuple[str, str]:
     return next((each["level"], each["message"]) for each in checks if each["name"] == "shares")
 
 
+@pytest.mark.check
 def test_coordinators_divide_the_runs_and_take_over_from_one_that_is_killed(there: Deployment) -> None:
     first = there.start("first", "coordinator")
     there.until("the first has all", lambda: divided(there, "first"))

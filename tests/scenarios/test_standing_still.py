@@ -67,6 +67,7 @@ async def head_of(store: str) -> int:
         return await opened.head()
 
 
+@pytest.mark.check
 def test_a_stopped_coordinator_is_overtaken_and_sends_nothing_out_of_order_when_it_goes_on(there: Deployment) -> None:
     assert relay_told(there) == ("warn", "no coordinator relays events yet; up to date; start `redraft coordinator`")
     first = there.start("first", "coordinator")

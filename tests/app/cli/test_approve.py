@@ -182,6 +182,7 @@ def test_people_decide_in_a_deployment(there: Deployment) -> None:
     assert (there.folder / "published.txt").read_text() == "Tides!!!?\n"
 
 
+@pytest.mark.check
 def test_a_deadline_is_kept_by_the_coordinator_across_its_death(there: Deployment) -> None:
     (there.folder / "plan.yaml").write_text(
         "name: gated\nsteps:\n- generate: {actor: write}\n- critique: {actor: judge}\n"

@@ -153,6 +153,7 @@ def checked(there: Deployment, name: str, of: str = "") -> tuple[str, str]:
     return check["level"], check["message"]
 
 
+@pytest.mark.check
 def test_a_worker_and_a_coordinator_killed_at_work_leave_a_whole_history(on_either: Deployment) -> None:
     (on_either.folder / "hold").touch()
     coordinator, judge = begin(on_either)

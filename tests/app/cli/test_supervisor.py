@@ -9,6 +9,8 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from redraft.app.cli.serving.supervisor import Child, Supervisor
 from redraft.app.cli.shared.signals import interrupts
 from redraft.app.process.logs import new_log
@@ -45,6 +47,7 @@ class Stream(io.StringIO):
         return [line for line in lines if (line["event"], line.get("process")) == (event, process)]
 
 
+@pytest.mark.check
 async def test_one_that_hangs_is_killed_and_started_again_and_one_whose_servers_are_away_is_not(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

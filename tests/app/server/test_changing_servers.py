@@ -139,6 +139,7 @@ def test_who_changes_servers_by_the_last_id_has_each_event_once(
         assert (ahead.status_code, json.loads(ahead.read())["type"]) == (409, "urn:redraft:problem:another-log")
 
 
+@pytest.mark.check
 def test_who_reads_while_two_coordinators_record_has_each_event_once_though_a_server_is_killed(
     deployed: Deployment, two: tuple[httpx.Client, httpx.Client]
 ) -> None:

@@ -191,6 +191,7 @@ def test_a_run_across_processes_is_one_trace(tmp_path: Path, sink: Receiver) -> 
         assert warned["span_id"] in {span.id for span in sink.named("invoke_agent judge")}
 
 
+@pytest.mark.check
 def test_a_coordinator_that_is_killed_breaks_no_trace(tmp_path: Path, sink: Receiver) -> None:
     with deployment(tmp_path) as made:
         (tmp_path / "loop.py").write_text(ACTORS)

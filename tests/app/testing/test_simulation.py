@@ -126,6 +126,7 @@ def test_seeds_are_divided_between_processes():
     assert done.stdout.startswith(f"12 histories, {events} events, 0 wrong;"), done.stderr
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("fault", EVERY, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_found(fault: Fault):
     with fault.planted():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from tests.events.rabbit_server import URL, clear, new_prefix, require_rabbitmq
 
 from redraft.app import (
@@ -58,6 +59,7 @@ def book() -> Workflow:
     return workflow.then(bind, judge).finally_(save)
 
 
+@pytest.mark.check
 async def test_a_book_whose_chapters_do_not_fit_into_a_message_is_bound(tmp_path: Path) -> None:
     assert CHAPTERS * SIZE > LARGEST_BODY
     require_rabbitmq()

@@ -124,6 +124,7 @@ def test_of_several_answers_the_one_that_most_agree_on_is_published(monkeypatch:
     assert scores == [0, 0.2, 0.6, 0.6, 0.6]
 
 
+@pytest.mark.check
 def test_the_same_on_rabbitmq_and_postgresql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres_url: str):
     lay_down(tmp_path)
     quick = quick_python(tmp_path)

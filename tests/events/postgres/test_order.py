@@ -13,6 +13,7 @@ from contextlib import aclosing
 from pathlib import Path
 from threading import Event
 
+import pytest
 from tests.appending import append_to
 
 from redraft.events.backends import open_recorder, open_store
@@ -74,6 +75,7 @@ async def killed_in_turn(url: str) -> list[str]:
     return said
 
 
+@pytest.mark.check
 async def test_a_reader_misses_no_event_of_eight_writers_that_fail_wait_and_are_killed(
     postgres_url: str, notes: Callable[..., list[NewEvent]]
 ) -> None:

@@ -143,6 +143,7 @@ async def test_a_projector_killed_within_a_batch_leaves_no_trace(tmp_path: Path,
             assert await contents(views) == await made_afresh(log)
 
 
+@pytest.mark.check
 async def test_a_projector_killed_at_any_moment_leaves_whole_batches(tmp_path: Path, place: StorageLocation) -> None:
     log = busy_log(80)
     async with open_store(f"sqlite:///{tmp_path}/log.db") as store:

@@ -150,6 +150,7 @@ async def test_damage_met_later_is_one_line_and_a_rebuild_mends_it(tmp_path: Pat
         assert await contents(views) == await made_afresh(LOG)
 
 
+@pytest.mark.check
 async def test_bytes_changed_anywhere_never_end_in_a_traceback(tmp_path: Path) -> None:
     path = tmp_path / "views.db"
     async with view_of(LOG, path):
