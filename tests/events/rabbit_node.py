@@ -93,6 +93,28 @@ class RabbitNode:
         except OSError:
             return False
 
+    def dead_queues(self) -> list[str]:
+        """The queues that the node lists as `down` or the like: it goes on, and does not start them again."""
+        rows = [line.split("\t") for line in self._control("list_queues", "name", "state").splitlines()]
+        return [row[0] for row in rows if len(row) > 1 and row[1] in ("down", "crashed", "stopped", "minority")]
+
+    def end_queue(self, name: str) -> None:
+        """Ends a quorum queue, as a full disk at times does."""
+        self._control("eval", f'ra:stop_server(quorum_queues, {{list_to_atom("%2F_{name}"), node()}}).')
+
+    def _control(self, *what: str) -> str:
+        """What `rabbitmqctl` says."""
+        asked = [
+            str(Path(self._script).with_name("rabbitmqctl")),
+            "--silent",
+            "--node",
+            f"redraft-{self.port}@localhost",
+        ]
+        done = subprocess.run(
+            [*asked, *what], env=self._environment(), capture_output=True, text=True, check=True, timeout=START
+        )
+        return done.stdout
+
     def wipe(self) -> None:
         """Takes all data of a stopped node away."""
         shutil.rmtree(self._folder / "data")

@@ -117,18 +117,22 @@ async def freeze_way(scene: Scene) -> None:
 
 
 async def fill_broker(scene: Scene) -> None:
-    """An operator starts it again, once there is space, where it ended for that or keeps nothing any more, and deletes
-    the queues that it cannot start. What people said, and nothing came of, they say again.
+    """An operator starts it again, once there is space, where it ended for that, keeps nothing any more or goes on
+    without some of its queues, and deletes the queues that it cannot start. What people said, and nothing came of, they
+    say again.
     """
     node = scene.servers.node
     await _held(full(scene.servers.places["broker"]), FULL)
-    if await _outlives(node) and await _keeps(node):
+    if not await _outlives(node):
+        scene.notes["broker ended on a full disk"] += 1
+    elif not await _keeps(node):
+        scene.notes["broker kept nothing any more after a full disk"] += 1
+    elif await asyncio.to_thread(node.dead_queues):
+        scene.notes["broker went on without some queues after a full disk"] += 1
+    else:
         return
     if node.runs():
-        scene.notes["broker kept nothing any more after a full disk"] += 1
         await asyncio.to_thread(node.kill)
-    else:
-        scene.notes["broker ended on a full disk"] += 1
     before = len(node.log())
     await node.restart()
     scene.people.emptied()

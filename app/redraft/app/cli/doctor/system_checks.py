@@ -21,7 +21,7 @@ from redraft.app.process.logs import shown_url
 from redraft.app.settings.settings import LOCAL, Settings
 from redraft.app.wiring.deployment import no_worker, open_survey
 from redraft.events.backends import open_shares
-from redraft.events.bus.port import INBOX, is_inbox, work_queue
+from redraft.events.bus.port import INBOX, inbox_queues, is_inbox, work_queue
 from redraft.events.errors import BusError, BusUnusable, InputError, suggest
 from redraft.events.messages.plan import Role
 from redraft.events.rabbit.survey import DEAD_LETTERS, Survey
@@ -178,7 +178,7 @@ async def broker_checks(settings: Settings, actors: Sequence[tuple[Role, str]]) 
     found: list[Check] = []
     try:
         async with open_survey(settings) as survey:
-            async for check in _check_topology(survey, settings.queue_type, actors):
+            async for check in _check_topology(survey, settings, actors):
                 found.append(check)  # noqa: PERF401 - what was found before an error counts
     except InputError as error:
         found.append(Check("broker", "fail", str(error), misused=True))
@@ -204,7 +204,10 @@ async def stream_checks(settings: Settings, store: EventStore) -> list[Check]:
     return [Check("stream", "fail", f"{message}: {remedy}")]
 
 
-async def _check_topology(survey: Survey, kind: Kind, actors: Sequence[tuple[Role, str]]) -> AsyncIterator[Check]:
+async def _check_topology(
+    survey: Survey, settings: Settings, actors: Sequence[tuple[Role, str]]
+) -> AsyncIterator[Check]:
+    kind = settings.queue_type
     yield _version(await survey.server(), survey.where)
     missing = await survey.missing()
     if missing:
@@ -212,6 +215,8 @@ async def _check_topology(survey: Survey, kind: Kind, actors: Sequence[tuple[Rol
     else:
         yield Check("topology", "ok", f"exchanges, inbox ({kind}), dead letters and event stream are there")
     yield await _served(survey, kind, INBOX, "start `redraft coordinator`")
+    if unread := await _unread_partitions(survey, settings.inbox_partitions):
+        yield Check("queue", "warn", f"{', '.join(unread)}: nothing reads them, though coordinators run; {_DEAD}")
     for role, actor in actors:
         yield await _served(survey, kind, work_queue(role, actor), no_worker(role, actor))
     dead_letters = await survey.queue(DEAD_LETTERS)
@@ -229,6 +234,27 @@ def _version(server: str, where: str) -> Check:
     if known and known < _OLDEST:
         return Check("broker", "fail", f"{detail}; Redraft needs RabbitMQ 3.10 or later")
     return Check("broker", "ok", detail)
+
+
+_DEAD: Final = "if that lasts, RabbitMQ goes on without them, as it does after a full disk: restart it"
+
+
+async def _unread_partitions(survey: Survey, partitions: int) -> list[str]:
+    """Returns the partitions of the inbox without a consumer, while the inbox itself has one.
+
+    A share of them may be changing hands. A quorum queue that is down has no consumer in RabbitMQ's answer.
+    """
+    consumers = {queue: await _count_consumers(survey, queue) for queue in inbox_queues(partitions)}
+    return [plain(survey.there(queue)) for queue, number in consumers.items() if number == 0 and consumers[INBOX]]
+
+
+async def _count_consumers(survey: Survey, queue: str) -> int | None:
+    """Returns the number of a queue's consumers; None if it is not there, or is somebody else's alone."""
+    try:
+        depth = await survey.queue(queue)
+    except BusUnusable:
+        return None
+    return None if depth is None else depth.consumers
 
 
 async def _served(survey: Survey, kind: Kind, queue: str, unserved: str) -> Check:

@@ -1,0 +1,42 @@
+"""A quorum queue that ended, while its broker goes on: seen by the campaign after a full disk, when all runs waited."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.app.wiring.test_deployment import quiet_log
+from tests.events.rabbit_node import RabbitNode, server_script
+
+from redraft.app.cli.doctor.system_checks import Check, broker_checks
+from redraft.app.settings.settings import read_settings
+from redraft.app.wiring.coordinating import coordinate
+
+WITHIN = 90.0
+
+
+@pytest.mark.check
+async def test_doctor_names_the_partitions_that_nothing_reads_though_a_coordinator_runs(tmp_path: Path) -> None:
+    node = RabbitNode(tmp_path, server_script())
+    await node.restart()
+    store = f"sqlite:///{tmp_path / 'store.db'}"
+    settings = read_settings(store=store, bus=node.url, broker_prefix="x", inbox_partitions=3)
+
+    async def until(level: str, text: str) -> None:
+        """Returns once the last line on a queue says this: while a share changes hands, another does."""
+        said: list[Check] = []
+        while not said or (said[-1].level, text in said[-1].message) != (level, True):
+            said = [each for each in await broker_checks(settings, ()) if each.name == "queue"]
+
+    serving = asyncio.create_task(coordinate(settings, lambda: None, quiet_log()))
+    try:
+        async with asyncio.timeout(WITHIN):
+            await until("ok", "x.inbox: 1 consumer")
+            await asyncio.to_thread(node.end_queue, "x.inbox.1")
+            await until("warn", "x.inbox.1: nothing reads them, though coordinators run; if that lasts, RabbitMQ")
+            assert await asyncio.to_thread(node.dead_queues) == ["x.inbox.1"]
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        await asyncio.to_thread(node.close)
