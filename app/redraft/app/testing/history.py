@@ -229,7 +229,7 @@ class _Deployment:
             await self._until(self._is_over, LONGEST)
             await asyncio.sleep(30)
             await self._until(self._is_read, 3_600)
-            if not self._is_over():  # a fork that was asked for before may have begun meanwhile, and again below
+            if not self._is_over():  # a fork that was asked for before may begin at any of these waits
                 continue
             await self._until(lambda: not self._badly_divided() and self._is_read(), SETTLED)
             if self._is_over():
