@@ -13,6 +13,7 @@ from operator import and_
 from random import Random
 
 import pytest
+from tests.trials import first_alone
 
 from redraft.actors import Actor, Retry, Workflow, critic, generator, publisher, refiner, score, state, step
 from redraft.actors.workflow.builders import StepSpec, as_part
@@ -143,7 +144,7 @@ async def ends_of(seeds: Sequence[int]) -> Counter[str]:
     return ends
 
 
-@pytest.mark.parametrize("first", range(0, 240, 60))
+@pytest.mark.parametrize("first", first_alone(range(0, 240, 60)))
 async def test_loops_end_and_go_on_as_their_plans_say(first: int):
     ends = await ends_of(range(first, first + 60))
     assert min(ends["accepted"], ends["exhausted"], ends["failed"]) >= 4

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.trials import first_alone
 
 from redraft.actors import Context, Draft, Retry, Workflow, critic, each, generator, refiner, repeat, score, step
 from redraft.app import refine
@@ -142,7 +143,7 @@ async def ends_of(seeds: Sequence[int]) -> Counter[str]:
     return ends
 
 
-@pytest.mark.parametrize("first", range(0, 120, 40))
+@pytest.mark.parametrize("first", first_alone(range(0, 120, 40)))
 async def test_chapters_come_to_what_their_plan_says(first: int):
     ends = await ends_of(range(first, first + 40))
     assert min(ends["accepted"], ends["failed"]) >= 4

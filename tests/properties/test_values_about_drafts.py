@@ -12,6 +12,7 @@ from operator import and_
 from random import Random
 
 import pytest
+from tests.trials import first_alone
 
 from redraft.actors import (
     Actor,
@@ -104,7 +105,7 @@ class DrawnPlan:
         return refiner(name=name)(lambda draft: draft.text + chance.choice(("a", "b", "c", "")))
 
 
-@pytest.mark.parametrize("first", range(0, 240, 60))
+@pytest.mark.parametrize("first", first_alone(range(0, 240, 60)))
 async def test_a_draft_is_accepted_only_by_values_that_were_said_of_it(first: int):
     ends = []
     for seed in range(first, first + 60):

@@ -119,6 +119,7 @@ def test_a_changed_byte_of_the_file_is_reported_or_changes_nothing_that_can_be_r
     assert count / 3 < reported < count, "bytes that hold something were changed, and some that hold nothing"
 
 
+@pytest.mark.check
 def test_a_changed_byte_of_the_header_is_reported_or_changes_nothing_that_can_be_read(small: Path, tmp_path: Path):
     copy, whole, known = tmp_path / "copy.db", small.read_bytes(), all_of(small)
     for place in range(100):

@@ -278,6 +278,7 @@ def forgeries(run: str) -> list[Message]:
     ]
 
 
+@pytest.mark.check
 def test_what_a_critic_forges_changes_nothing_and_all_others_do_their_work(place: Place) -> None:
     there, users, run = place
     alone = there.environment(users.urls["subscriber"])
@@ -299,6 +300,7 @@ def test_what_a_critic_forges_changes_nothing_and_all_others_do_their_work(place
         assert process.wait(DEADLINE) == 0
 
 
+@pytest.mark.check
 def test_a_forgery_stays_one_whoever_sends_it_again(place: Place) -> None:
     there, users, run = place
     server, critic, operator = (users.names[user] for user in ("server", "critic", "operator"))

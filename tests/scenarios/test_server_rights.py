@@ -37,6 +37,7 @@ def there(tmp_path: Path, users: Users) -> Iterator[Deployment]:
         found.stop()
 
 
+@pytest.mark.check
 def test_the_servers_user_does_all_that_the_server_does(there: Deployment) -> None:
     with httpx.Client(base_url=url_of(there, "serve"), timeout=60) as client:
         run = client.post("/runs", json={"workflow": "loop", "brief": "a text"}).json()["run"]

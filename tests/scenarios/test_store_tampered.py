@@ -79,6 +79,7 @@ async def test_the_log_itself_shows_what_was_changed_in_it(small: Path, tmp_path
     assert await unnoticed(small, tmp_path / "copy.db", forging.SHOWN_BY_THE_LOG, count, seed) == []
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("seed", "count"), SIZES)
 async def test_against_a_signed_checkpoint_every_change_shows(small: Path, tmp_path: Path, seed: int, count: int):
     """Also an end that was cut off, a run that was taken out as a whole, and events that changed places."""

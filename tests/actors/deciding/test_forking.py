@@ -82,6 +82,7 @@ def resumed(events: Sequence[DomainEvent], state: RunState, at: datetime = LATER
     return run
 
 
+@pytest.mark.check
 @examples
 @given(plans(), st.data())
 def test_a_fork_at_every_event_stands_where_its_parent_stood_and_ends_as_runs_do(plan: Plan, data: st.DataObject):

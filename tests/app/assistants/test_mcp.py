@@ -72,6 +72,7 @@ async def read(client: Client, address: str) -> str:
     return (await client.read_resource(address)).contents[0].text  # type: ignore[union-attr]
 
 
+@pytest.mark.check
 async def test_an_assistant_begins_a_run_with_values_of_its_state(home: Path) -> None:
     (home / "article.py").write_text(STATEFUL)
     async with assistant(home, "-w", "article.py:judged") as client:
@@ -113,6 +114,7 @@ async def test_an_assistant_has_its_text_refined_and_proven(home: Path) -> None:
     assert "19 events verified" in (await asyncio.to_thread(call, "audit", begun["run"], "--verify")).out
 
 
+@pytest.mark.check
 async def test_progress_is_told_of_what_happens_while_it_is_watched(home: Path) -> None:
     (home / "slow.py").write_text(
         ASKING.replace("def judge(draft):", "def judge(draft):\n    wait()")
@@ -157,6 +159,7 @@ async def test_a_person_decides_through_an_assistant(home: Path) -> None:
     assert (event["actor"], event["data"]["draft"]["version"]) == ("ann", 2)
 
 
+@pytest.mark.check
 async def test_who_may_not_approve_does_not_by_an_assistant_either(home: Path) -> None:
     (home / "ask.py").write_text(ASKING)
     async with assistant(home, "-w", "ask.py:ask", "--by", "bob") as client:
@@ -166,6 +169,7 @@ async def test_who_may_not_approve_does_not_by_an_assistant_either(home: Path) -
         assert "bob" in (await ask(client, "reject", run=run, draft=2, feedback="no"))["refused"]
 
 
+@pytest.mark.check
 async def test_a_run_that_was_under_way_goes_on_for_the_same_key(home: Path) -> None:
     (home / "ask.py").write_text(ASKING)
     async with assistant(home, "-w", "ask.py:ask", "--by", "ann") as client:
@@ -214,6 +218,7 @@ def serving(home: Path, *options: str) -> Iterator[str]:
         assert process.stderr.read() == ""
 
 
+@pytest.mark.check
 async def test_over_http_it_does_the_same(home: Path) -> None:
     with serving(home) as address:
         async with asyncio.timeout(DEADLINE), Client(address) as client:
@@ -234,6 +239,7 @@ async def test_over_http_it_does_the_same(home: Path) -> None:
 ASKED = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -255,6 +261,7 @@ def a_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
+@pytest.mark.check
 def test_on_other_addresses_it_listens_for_a_proxy_alone(home: Path) -> None:
     said = call("mcp", "--http", "--host", EVERYWHERE, "--port", "0")
     assert said.code == 2
@@ -298,6 +305,7 @@ def deployed(tmp_path: Path) -> Iterator[Deployment]:
         yield made
 
 
+@pytest.mark.check
 async def test_a_deployment_works_on_what_is_submitted(deployed: Deployment) -> None:
     deployed.start("coordinator", "coordinator")
     deployed.start("workers", "worker", "loop.py")

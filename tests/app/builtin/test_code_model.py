@@ -52,6 +52,7 @@ def test_a_module_with_failing_tests_is_mended_until_they_pass(monkeypatch: pyte
     assert "2 calls" in shown
 
 
+@pytest.mark.check
 def test_the_first_answer_alone_would_not_have_been_accepted(monkeypatch: pytest.MonkeyPatch):
     only = [{**read_script(ANSWERS)[0], "always": True}]
     with ModelServer(only) as server:
@@ -61,6 +62,7 @@ def test_the_first_answer_alone_would_not_have_been_accepted(monkeypatch: pytest
     assert end["score"] < 1
 
 
+@pytest.mark.check
 def test_a_model_that_does_away_with_the_code_does_not_pass(monkeypatch: pytest.MonkeyPatch):
     cheat = {"reply": {"text": "def to_roman(number): return 'IV'\n", "changes": ["all"]}, "always": True}
     with ModelServer([cheat]) as server:
@@ -92,6 +94,7 @@ def test_tests_that_cannot_test_are_refused_before_anything_is_recorded(
     assert not Path("store.db").exists()
 
 
+@pytest.mark.check
 def test_a_run_goes_on_from_another_folder_with_the_tests_that_it_began_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -15,6 +15,7 @@ from model_server import ModelServer, message_of, read_script
 from tests.app.builtin.carrying_out import critique_of, fault_of, folder, outcome_of, receipt_of
 from tests.app.cli_calls import call, one_line
 from tests.app.quick_python import quick_python
+from tests.trials import first_alone
 
 from redraft.app.builtin.gates.programs import names_critic, python_critic
 from redraft.app.builtin.programs.command import command_critic, command_refiner
@@ -141,7 +142,7 @@ async def test_a_package_is_tested_where_it_is(tmp_path: Path) -> None:
     assert kept.measures == {"broken": 1}
 
 
-@pytest.mark.parametrize("tests", ["src/tests", "src/tests/test_it.py", "src", "."])
+@pytest.mark.parametrize("tests", first_alone(["src/tests", "src/tests/test_it.py", "src", "."]))
 async def test_a_draft_cannot_change_the_tests_that_lie_among_its_files(tmp_path: Path, tests: str) -> None:
     test = "from a import N\n\n\ndef test_n():\n    assert N == 2\n"
     write_tests(tmp_path / "src" / "tests", test)

@@ -146,6 +146,7 @@ def test_the_same_text_gives_the_same_critique_in_many_threads() -> None:
         assert list(threads.map(refined, texts)) == [refined(text) for text in texts]
 
 
+@pytest.mark.check
 def test_a_draft_of_the_largest_size_is_mended_to_its_last_line() -> None:
     paragraph = sample("clean") + "\n"
     filling = paragraph * ((MAX_DRAFT_BYTES - 100) // len(paragraph.encode()))

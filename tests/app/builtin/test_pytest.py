@@ -255,6 +255,7 @@ async def test_a_link_out_of_the_project_is_not_written_through(
     assert (outside / "mod.py").read_text() == "untouched\n"
 
 
+@pytest.mark.check
 async def test_values_that_are_passed_are_not_recorded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DB_URL", "db://s3cret")
     (project / "test_module.py").write_text("import os\ndef test(): raise ValueError(os.environ['DB_URL'])\n")
@@ -316,6 +317,7 @@ async def test_another_python_can_be_named(project: Path) -> None:
     assert await by_pytest(MEAN, tests=["test_module.py"], python=relative) == Critique(1.0)
 
 
+@pytest.mark.check
 async def test_what_passed_with_the_brief_has_to_pass_with_the_draft(project: Path) -> None:
     """A draft may score higher than its brief and still break a test that passed."""
     half = "def mean(values):\n    return values[0]\n"  # passes test_one alone

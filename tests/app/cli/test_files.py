@@ -191,6 +191,7 @@ def run_action(repository: Path, tmp: Path, **inputs: str) -> tuple[subprocess.C
     return done, json.loads(report.read_text()) if report.exists() else {}
 
 
+@pytest.mark.check
 def test_the_action_fails_below_the_score_and_annotates_the_file(repository: Path, tmp_path: Path) -> None:
     done, report = run_action(repository, tmp_path, since="base", **{"min-score": "0.9"})
     assert done.returncode == 3, done.stderr

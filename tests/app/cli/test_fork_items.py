@@ -43,6 +43,7 @@ def events(run: str = "last") -> list[dict[str, Any]]:
     return [json.loads(line) for line in call("events", "--run", run, "--json").out.splitlines()]
 
 
+@pytest.mark.check
 def test_a_fork_with_another_list_is_found_right_wherever_it_begins():
     parent = str(events()[0]["run"])
     length = len(events(parent))

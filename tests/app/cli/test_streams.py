@@ -12,6 +12,7 @@ import pytest
 from tests.app.cli_calls import call, document, environment, one_line, shown_on
 from tests.forked import fork
 from tests.processes import Said
+from tests.trials import first_alone
 
 WORKFLOWS = """
 import sys
@@ -128,7 +129,7 @@ def test_a_standard_output_that_takes_nothing_is_told_in_one_line(verb: str, fol
     assert "the output cannot be written" in one_line(Said(1, "", err))
 
 
-@pytest.mark.parametrize("target", [">&-", ">/dev/full"])
+@pytest.mark.parametrize("target", first_alone([">&-", ">/dev/full"]))
 def test_a_run_whose_text_nobody_takes_fails_and_says_so(target: str, folder: Path):
     done = shell(f"redraft run --quiet --text 'This is fine.' {target}", folder)
     assert done.code == 1
@@ -139,14 +140,15 @@ def test_a_run_whose_text_nobody_takes_fails_and_says_so(target: str, folder: Pa
     assert (folder / "fine.md").read_text() == "This is fine."
 
 
-@pytest.mark.parametrize("target", ["2>&-", "2>/dev/full", "<&-", "2>&- <&-"])
+@pytest.mark.parametrize("target", first_alone(["2>&- <&-", "2>&-", "2>/dev/full", "<&-"]))
 def test_without_standard_error_or_input_the_result_is_the_same(target: str, folder: Path):
     done = shell(f"redraft run --text 'This is fine.' {target}", folder)
     assert (done.code, done.out) == (0, "This is fine.")
     assert json.loads(shell(f"redraft list --json {target}", folder).out)[0]["outcome"] == "accepted"
 
 
-@pytest.mark.parametrize("target", ["2>&-", "2>/dev/full"])
+@pytest.mark.check
+@pytest.mark.parametrize("target", first_alone(["2>&-", "2>/dev/full"]))
 def test_what_functions_print_where_nothing_can_be_written_does_not_fail_them(target: str, folder: Path):
     done = shell(f"redraft run flows.py:talking Fine {target}", folder)
     assert (done.code, done.out) == (0, "Fine")

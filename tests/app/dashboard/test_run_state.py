@@ -89,6 +89,7 @@ def test_the_audit_page_has_the_state_and_each_change(stateful: Served) -> None:
     assert "step run_tests set tests_pass = false" in page
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("width", WIDTHS)
 async def test_the_table_fits_the_page(stateful: Served, chromium: Browser, width: int) -> None:
     run = begin(stateful, "judged", notes="a long note " * 40)

@@ -144,6 +144,7 @@ async def worked(isolation: Isolation, doer: Actor, work: Work) -> OutcomeMessag
     return call.outcome()
 
 
+@pytest.mark.check
 async def test_a_free_step_a_condition_and_changes_beside_a_result_are_carried_out_in_a_process(folder: Path) -> None:
     """Values travel there and back as JSON."""
     names = ("research", "good_enough", "teller")
@@ -236,6 +237,7 @@ async def test_one_that_crashes_fails_that_attempt_alone(folder: Path) -> None:
         assert pid(other)
 
 
+@pytest.mark.check
 async def test_what_a_meter_says_is_counted_though_the_deadline_comes(folder: Path) -> None:
     metered = actor(folder, "metered")
     async with open_isolation([metered]) as isolation:
@@ -267,6 +269,7 @@ async def test_a_call_that_is_abandoned_leaves_no_process(folder: Path) -> None:
         assert not is_alive(int((folder / "pids.txt").read_text()))
 
 
+@pytest.mark.check
 async def test_a_request_that_took_two_workers_along_is_carried_out_alone(folder: Path) -> None:
     plain = actor(folder, "plain")
     async with open_isolation([plain]) as isolation:

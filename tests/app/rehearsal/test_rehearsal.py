@@ -114,6 +114,7 @@ def test_a_noisy_critic_takes_drafts_for_better_than_they_are():
     assert 0 < gap("0.05") < gap("0.2")
 
 
+@pytest.mark.check
 def test_chance_has_the_mean_and_the_spread_that_were_guessed():
     spreads = document(
         "simulate", plan(ONCE), "--generator", "starts(0.5, 0.1)", "--critic", "noisy(0)", "--runs", "4000"
@@ -292,6 +293,7 @@ steps:
 """
 
 
+@pytest.mark.check
 def test_items_are_rehearsed_side_by_side_each_as_a_run_of_its_own():
     sure = (*SURE[:-2], "--takes", "10", "--runs", "400")
     at_once = document("simulate", plan(ITEMS), *sure)["spreads"]

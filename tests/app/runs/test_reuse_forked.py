@@ -115,6 +115,7 @@ def all_always(calls: list[str]) -> Workflow:
     return flow(parallel("Panel", *(step(judging(calls, each), reuse="always") for each in names), wait=1), most=2)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("made", [alone, beside_another, for_two_of_three, all_always])
 async def test_the_record_of_a_fork_at_any_event_is_sound(settings: Settings, made: Callable[[list[str]], Workflow]):
     workflow = made([])

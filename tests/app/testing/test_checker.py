@@ -77,6 +77,7 @@ def test_who_relayed_when_is_known():
     loop.dispose()
 
 
+@pytest.mark.check
 def test_beside_an_older_release_too_what_somebody_has_is_not_taken_to_be_lost():
     right = [each for seed in range(8) if (each := history(seed, OLDER)).planted]
     assert [each.wrong for each in right] == [()] * len(right)

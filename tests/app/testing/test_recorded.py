@@ -260,6 +260,7 @@ def test_each(redraft, brief):
 """
 
 
+@pytest.mark.check
 def test_each_test_has_a_recording_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "letters.py").write_text(PROJECT)
     (tmp_path / "test_letters.py").write_text(SEVERAL)
@@ -278,6 +279,7 @@ def test_the_plugin_costs_nothing_where_it_is_not_used() -> None:
     assert own == ["redraft.app", "redraft.app.pytest_plugin", "redraft.events", "redraft.events.public_names"]
 
 
+@pytest.mark.check
 def test_the_example_of_the_guide_does_what_it_says(tmp_path: Path) -> None:
     notes, test = blocks(ROOT / "docs" / "testing.md", "python")[4:]
     (tmp_path / "notes.py").write_text(notes)

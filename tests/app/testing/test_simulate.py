@@ -161,10 +161,12 @@ def test_a_fault_that_is_left_out_changes_no_other():
     assert struck(frozenset({1})) == [whole[0], *whole[2:]]
 
 
+@pytest.mark.check
 def test_what_is_only_remembered_is_gone_with_a_crash():
     assert failure(LETTER, forgetful, seeds=60, odds=ROUGH).wrong[0].startswith("doubled: ")
 
 
+@pytest.mark.check
 def test_what_is_noted_before_it_is_done_is_lost_with_a_crash():
     found = failure(LETTER, hasty, seeds=60, odds=ROUGH, check=all_mailed)
     assert found.wrong[0].startswith("check: ")
@@ -174,6 +176,7 @@ def test_what_is_noted_before_it_is_done_is_lost_with_a_crash():
     simulate(LETTER, hasty, seeds=20, odds=ROUGH)
 
 
+@pytest.mark.check
 def test_a_publisher_that_heeds_keys_goes_well():
     tried = simulate(LETTER, careful, seeds=40, odds=ROUGH, check=all_mailed)
     assert tried.seeds == 40

@@ -70,6 +70,7 @@ def gist(story: str) -> list[str]:
     return [re.sub(r"\d+", "N", line) for line in story.splitlines()[:4]]
 
 
+@pytest.mark.check
 def test_the_mended_publisher_goes_well():
     names: dict[str, Any] = {"publisher": publisher}
     exec(MENDED, names)  # noqa: S102 - the guide's own example
@@ -116,7 +117,11 @@ def by_attempt(outside: Outside) -> list[Actor]:
 
 @pytest.mark.parametrize(
     ("make", "says"),
-    [(remembering, "doubled: "), (noting, "check: published, and not mailed"), (by_attempt, "doubled: ")],
+    [
+        (remembering, "doubled: "),
+        pytest.param(noting, "check: published, and not mailed", marks=pytest.mark.check),
+        (by_attempt, "doubled: "),
+    ],
 )
 def test_what_is_said_of_the_other_mends(make: Callable[[Outside], list[Actor]], says: str):
     with pytest.raises(SimulationFailed) as failed:

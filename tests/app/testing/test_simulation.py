@@ -16,6 +16,7 @@ import msgspec
 import pytest
 from tests.app.testing.faults import Fault
 from tests.app.testing.faults.every import EVERY
+from tests.trials import first_alone
 
 from redraft.app.testing.faults import CALM
 from redraft.app.testing.history import RESTARTED, Setting, history, shortest
@@ -47,7 +48,7 @@ def _what_is_wrong(seed: int) -> Sequence[str]:
     return history(seed).wrong
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, 20))
+@pytest.mark.parametrize("first", first_alone(range(0, SEEDS, 20)))
 def test_nothing_goes_wrong_in_histories(first: int):
     wrong = {seed: found for seed in range(first, min(first + 20, SEEDS)) if (found := _what_is_wrong(seed))}
     assert wrong == {}, "python -m redraft.app.testing --seeds N shows one of them"
@@ -59,6 +60,7 @@ def test_where_nothing_fails_nothing_is_done_twice():
     assert not any(each.planted for each in told)
 
 
+@pytest.mark.check
 def test_what_a_broker_lost_is_asked_for_again_long_before_its_deadline():
     """All queues are lost once, with requests and answers in them, and single messages too; nobody fills them again."""
     forgetful = Setting(msgspec.structs.replace(CALM, broker_forgets=1.0, letter_lost=0.03), unasked=False)
@@ -69,6 +71,7 @@ def test_what_a_broker_lost_is_asked_for_again_long_before_its_deadline():
     assert max(waits) < timedelta(minutes=5)
 
 
+@pytest.mark.check
 def test_what_a_broker_lost_as_it_restarted_is_asked_for_again_soon():
     """Nobody but the coordinators sends anything again, and what nobody lost is not sent again (`_check_resent`)."""
     restarting = Setting(msgspec.structs.replace(CALM, broker_restarts=1.0), unasked=False)
@@ -118,6 +121,7 @@ def test_a_seed_is_one_history_in_every_process():
     assert "\n".join(history(4).lines()).encode() in told[0]
 
 
+@pytest.mark.check
 def test_seeds_are_divided_between_processes():
     """As `make simulate` divides them: each is counted once, with all its events."""
     command = [sys.executable, "-m", "redraft.app.testing", "--seeds", "0-11", "--jobs", "2"]

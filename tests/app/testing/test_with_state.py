@@ -110,6 +110,7 @@ async def test_an_answer_to_another_state_is_not_the_recorded_one(answers: Path)
         await run_recorded(Calls(["sun", "sea"]).workflow, "a brief", answers, live=["research"])
 
 
+@pytest.mark.check
 def test_own_free_steps_and_conditions_are_called_under_faults() -> None:
     def ended_well(outside: Outside, events: Sequence[Recorded]) -> None:
         ends = [each.data for each in events if isinstance(each.data, RunEnded)]
