@@ -38,15 +38,13 @@ class Figures(msgspec.Struct):
     reads: int
     loops_per_s: float
     cpu_ms_per_loop: float
+    by_coordinator: Sequence[float]
 
 
-def cpu_seconds(processes: Sequence[int]) -> float:
-    """Returns the CPU time of these processes so far (on Linux)."""
-    used = 0
-    for process in processes:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        used += int(fields[11]) + int(fields[12])
-    return used / os.sysconf("SC_CLK_TCK")
+def cpu_seconds(process: int) -> float:
+    """Returns the CPU time of a process so far (on Linux)."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def sum_of(what: str, parts: Parts) -> int:
@@ -62,14 +60,17 @@ async def measure(given: argparse.Namespace, coordinators: int) -> Figures:
     place = given.store, given.bus, Path(__file__).with_name("loop.py"), actors, given.queues
     async with open_deployment(*place, coordinators, given.partitions) as (client, parts):
         await asyncio.gather(*(lane(client, 1) for _ in range(16)))
-        processes = [os.getpid(), parts.worker.pid, *(each.pid for each in parts.coordinators)]
-        before, begun = cpu_seconds(processes), time.perf_counter()
+        processes = [*(each.pid for each in parts.coordinators), parts.worker.pid, os.getpid()]
+        before, begun = [cpu_seconds(each) for each in processes], time.perf_counter()
         loops = max(1, given.runs // given.at_once)
         await asyncio.gather(*(lane(client, loops) for _ in range(given.at_once)))
-        taken, worked = time.perf_counter() - begun, cpu_seconds(processes) - before
+        taken = time.perf_counter() - begun
+        worked = [cpu_seconds(each) - earlier for each, earlier in zip(processes, before, strict=True)]
     done = loops * given.at_once
     met = sum_of("conflicts", parts), sum_of("loads", parts)
-    return Figures(coordinators, *met, round(done / taken, 1), round(worked * 1000 / done, 2))
+    each_ms = [round(seconds * 1000 / done, 2) for seconds in worked]
+    most_first = sorted(each_ms[:coordinators], reverse=True)
+    return Figures(coordinators, *met, round(done / taken, 1), round(sum(each_ms), 2), most_first)
 
 
 async def takeover(given: argparse.Namespace) -> float:
@@ -110,10 +111,11 @@ def main() -> None:
     if given.json:
         print(json.dumps(msgspec.to_builtins(figures)))
         return
-    print("coordinators  conflicts  reads  loops/s  CPU ms a loop")
+    print("coordinators  conflicts  reads  loops/s  CPU ms a loop  of it in each, the one that relays first")
     for each in figures:
         met = f"{each.conflicts:>11}{each.reads:>7}"
-        print(f"{each.coordinators:>12}{met}{each.loops_per_s:>9.0f}{each.cpu_ms_per_loop:>15.2f}")
+        shares = "  ".join(f"{share:.2f}" for share in each.by_coordinator)
+        print(f"{each.coordinators:>12}{met}{each.loops_per_s:>9.0f}{each.cpu_ms_per_loop:>15.2f}  {shares}")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,20 @@ def test_a_history_is_measured(tmp_path: Path, kind: str, filled: list[bool], re
         assert bool(figures["filled_per_s"]) is fills
 
 
+def test_a_loop_is_measured_beside_the_same_by_hand() -> None:
+    """Those of other libraries are measured in environments of their own, which are not here."""
+    command = [sys.executable, "-m", "peers", "--only", "by_hand,redraft", "--seconds", "0.2", "--repeat", "2"]
+    done = subprocess.run(
+        [*command, "--json"], cwd=ROOT / "benchmarks", capture_output=True, text=True, check=False, timeout=150
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    figures = json.loads(done.stdout)
+    assert list(figures) == ["by_hand, sqlite", "redraft, sqlite"]
+    for rows in figures.values():
+        assert list(rows) == ["1", "64"]
+        assert all(len(each) == 2 and min(one["loops_per_s"] for one in each) > 0 for each in rows.values())
+
+
 def test_what_open_pages_cost_is_measured() -> None:
     command = [sys.executable, str(ROOT / "benchmarks/dashboard.py"), "--events", "300", "--turns", "1", "--asked", "3"]
     done = subprocess.run(
