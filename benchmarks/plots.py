@@ -1,7 +1,8 @@
 """Draws the plots of docs/speed.md: `python benchmarks/plots.py [--only peers,growth] [--into docs/images]`.
 
 It reads `benchmarks/figures/NAME.json`, which the benchmark of that name printed with `--json`, and writes
-`speed-NAME.svg` and `speed-NAME.png`. It needs matplotlib (`pip install -e '.[plots]'`).
+`speed-NAME.svg` and `speed-NAME.png`. `history` and `drafts` (of `growth.py`) hold what was
+printed for both stores. It needs matplotlib (`pip install -e '.[plots]'`).
 """
 
 from __future__ import annotations
