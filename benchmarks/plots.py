@@ -53,7 +53,9 @@ NAMES: Final = {
 
 def peers(found: Found) -> Figure:
     """Loops a second of each peer, one at a time and 64 at once: the median, from the lowest to the highest."""
-    figure, both = _axes(2, "One loop of nine steps, each stored before the next (median, lowest to highest)")
+    figure, both = _axes(
+        2, "Loops of nine steps a second: median of five, lowest to highest (each side has its own scale)"
+    )
     names = list(NAMES)[::-1]
     for axes, at_once in zip(both, ("1", "64"), strict=True):
         rates = [[each["loops_per_s"] for each in found[name][at_once]] for name in names]
@@ -73,7 +75,8 @@ def processes(found: Found) -> Figure:
     figure, both = _axes(2, "CPU time of a loop on RabbitMQ and PostgreSQL, by process", 2.6)
     for axes, each in zip(both, found, strict=True):
         parts: Mapping[str, float] = each["by_process"]
-        axes.barh(list(parts)[::-1], list(parts.values())[::-1], color=COLOURS[0])
+        bars = axes.barh(list(parts)[::-1], list(parts.values())[::-1], color=COLOURS[0])
+        axes.bar_label(bars, fmt="%.1f", padding=2)
         axes.set_xlabel("ms of CPU a loop")
         many = "one at a time" if each["at_once"] == 1 else f"{each['at_once']} at once"
         axes.set_title(f"{many}: {each['cpu_ms_per_loop']:.1f} ms in all", fontsize=10)
@@ -81,12 +84,21 @@ def processes(found: Found) -> Figure:
 
 
 def coordinators(found: Found) -> Figure:
-    """The CPU time of a loop, and loops a second, by the number of coordinators."""
-    figure, both = _axes(2, "Several coordinators on two cores, 256 runs at once", 2.6)
+    """The CPU time of a loop by process, and loops a second, by the number of coordinators."""
+    figure, (cpu, rate) = _axes(2, "Several coordinators on two cores, 256 runs at once", 2.8)
     names = [str(each["coordinators"]) for each in found]
-    shown = {"cpu_ms_per_loop": "ms of CPU a loop", "loops_per_s": "loops a second"}
-    for axes, (name, label) in zip(both, shown.items(), strict=True):
-        axes.bar(names, [each[name] for each in found], color=COLOURS[0], width=0.5)
+    first = [each["by_coordinator"][0] for each in found]
+    others = [sum(each["by_coordinator"][1:]) for each in found]
+    rest = [each["cpu_ms_per_loop"] - sum(each["by_coordinator"]) for each in found]
+    bottom = [0.0] * len(found)
+    parts = {"the coordinator that relays": first, "the other coordinators": others, "worker and client": rest}
+    for (label, values), colour in zip(parts.items(), COLOURS, strict=False):
+        cpu.bar(names, values, bottom=bottom, width=0.5, color=colour, label=label)
+        bottom = [under + value for under, value in zip(bottom, values, strict=True)]
+    cpu.set_ylim(0, 1.5 * max(bottom))
+    cpu.legend(fontsize=8)
+    rate.bar(names, [each["loops_per_s"] for each in found], color=COLOURS[0], width=0.5)
+    for axes, label in ((cpu, "ms of CPU a loop"), (rate, "loops a second")):
         axes.set_xlabel("coordinators")
         axes.set_ylabel(label)
     return figure
@@ -103,8 +115,8 @@ def growth(found: Found) -> Figure:
         axes.set_xscale("log")
         axes.set_xticks([int(size) for size in sizes])
         _plain(axes.xaxis)
-        axes.set_ylim(0, 1.15 * max(sizes.values()))
-        axes.set_xlabel(label)
+        axes.set_ylim(0, 1.15 * max(max(found[f"cpu_ms_per_step_by_{each}"].values()) for each in what))
+        axes.set_xlabel(f"{label} (logarithmic)")
     three[0].set_ylabel("ms of CPU a step")
     return figure
 
@@ -123,12 +135,13 @@ def drafts(found: Found) -> Figure:
         if name in found:
             sizes = found[name]
             style = "o-" if label.startswith("Redraft") else "o--"
-            axes.plot([int(size) / 1000 for size in sizes], list(sizes.values()), style, color=colour, label=label)
+            axes.plot([int(size) / 1024 for size in sizes], list(sizes.values()), style, color=colour, label=label)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.set_xticks([int(size) / 1024 for size in found["mb_per_s"]])
     _plain(axes.xaxis)
     _plain(axes.yaxis)
-    axes.set_xlabel("size of a draft in KB (logarithmic)")
+    axes.set_xlabel("size of a draft in KiB (logarithmic)")
     axes.set_ylabel("MB of drafts a second (logarithmic)")
     axes.legend(fontsize=8, handlelength=4)
     return figure
@@ -144,10 +157,11 @@ def history(found: Found) -> Figure:
         "audit: the chain": lambda each: each["chain_s"],
         "audit: the plans": lambda each: each["plans_s"],
     }
-    height = 0.8 / len(found)
+    height, stores = 0.8 / len(found), {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
     for number, each in enumerate(found):
         places = [-at - number * height for at in range(len(passes))]
-        axes.barh(places, [of(each) for of in passes.values()], height, color=COLOURS[number], label=each["store"])
+        seconds = [of(each) for of in passes.values()]
+        axes.barh(places, seconds, height, color=COLOURS[number], label=stores[each["store"]])
     axes.set_yticks([-at - height * (len(found) - 1) / 2 for at in range(len(passes))], list(passes))
     axes.set_xlabel("seconds")
     axes.legend(fontsize=8)
