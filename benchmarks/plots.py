@@ -179,6 +179,8 @@ def main() -> None:
     options.add_argument("--figures", type=Path, default=FIGURES, help="where the figures are")
     options.add_argument("--into", type=Path, default=IMAGES, help="where the plots go (default docs/images)")
     given = options.parse_args()
+    if unknown := set(given.only.split(",")) - PLOTS.keys():
+        options.error(f"--only: no plot is named {min(unknown)!r}; there are {', '.join(PLOTS)}")
     mpl.rcParams |= {"svg.hashsalt": "redraft", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
     given.into.mkdir(parents=True, exist_ok=True)
     for name in given.only.split(","):

@@ -52,6 +52,15 @@ def test_a_loop_is_measured_beside_the_same_by_hand() -> None:
         assert all(len(each) == 2 and min(one["loops_per_s"] for one in each) > 0 for each in rows.values())
 
 
+def test_a_peer_that_there_is_not_is_one_line() -> None:
+    command = [sys.executable, "-m", "peers", "--only", "nobody"]
+    done = subprocess.run(command, cwd=ROOT / "benchmarks", capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith(
+        "--only: no peer is named 'nobody'; there are burr, by_hand, eventsource, faststream, langgraph, redraft"
+    )
+
+
 def test_what_open_pages_cost_is_measured() -> None:
     command = [sys.executable, str(ROOT / "benchmarks/dashboard.py"), "--events", "300", "--turns", "1", "--asked", "3"]
     done = subprocess.run(

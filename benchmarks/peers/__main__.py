@@ -128,7 +128,10 @@ def main() -> None:
     options.add_argument("--repeat", type=int, default=5, help="how often each is measured (default 5)")
     options.add_argument("--json", action="store_true", help="print one JSON document")
     given = options.parse_args()
-    chosen = given.only.split(",") if given.only else [row.peer for row in ROWS]
+    known = {row.peer for row in ROWS}
+    chosen = set(given.only.split(",")) if given.only else known
+    if unknown := chosen - known:
+        options.error(f"--only: no peer is named {min(unknown)!r}; there are {', '.join(sorted(known))}")
     servers = {name for name in ("bus", "store") if getattr(given, name)}
     rows = [row for row in ROWS if row.peer in chosen and set(row.servers.split()) <= servers]
     pythons = {row: python_of(row.peer, given.home, make=given.make) for row in rows}

@@ -63,7 +63,6 @@ def test_what_cannot_be_delivered_from_a_store_in_memory_is_said(tmp_path: Path)
     assert "InputError: store memory: keeps nothing, so no subscription can have a name there" in err
 
 
-@pytest.mark.check
 def test_the_four_ways_for_a_loop_to_end(tmp_path: Path):
     said = run(tmp_path, ROOT / "examples" / "loops.py").strip().splitlines()
     ends = [line for line in said if line.startswith("-- ")]

@@ -213,7 +213,6 @@ PLANTED: Final[dict[str, tuple[Plant, Kind, str]]] = {
 }
 
 
-@pytest.mark.check
 def test_nothing_is_found_in_a_true_log(true: Evidence) -> None:
     verdict = judge(true)
     assert verdict.is_clean, verdict.faults

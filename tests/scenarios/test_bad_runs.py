@@ -112,7 +112,6 @@ def test_a_bad_run_and_bad_messages_stop_nobody_else_also_after_a_restart(on_pos
     assert there.said("second", "step refused") == []
 
 
-@pytest.mark.check
 def test_a_queue_with_the_settings_of_a_stranger_waits_alone_and_is_used_once_it_is_mended(there: Deployment) -> None:
     judge = f"{there.prefix}.critic.judge"
     on_the_broker(lambda channel: channel.declare_queue(judge, durable=True, arguments={"x-max-length": 1}))

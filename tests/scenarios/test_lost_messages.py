@@ -124,7 +124,6 @@ async def test_a_request_that_was_lost_is_sent_again_and_worked_on_once(scene: S
     assert not any(isinstance(each, StepFailed) for each in events)
 
 
-@pytest.mark.check
 async def test_what_is_lost_of_one_actor_is_sent_again_while_the_queue_of_another_cannot_be_used(scene: Scene) -> None:
     """The search ended where the first request waits that no queue takes: all later ones waited for their deadline."""
 
@@ -144,7 +143,6 @@ async def test_what_is_lost_of_one_actor_is_sent_again_while_the_queue_of_anothe
     assert scene.calls == ["write", "judge"]
 
 
-@pytest.mark.check
 async def test_an_answer_that_was_lost_while_no_coordinator_was_there_is_made_once_more(scene: Scene) -> None:
     async with asyncio.timeout(WITHIN), open_client(scene.settings) as client, scene.worker():
         async with scene.coordinator():

@@ -99,7 +99,6 @@ def look() -> None:
         said("projections", "show", name)
 
 
-@pytest.mark.check
 def test_no_word_of_an_encrypted_run_lies_in_the_clear(place: str) -> None:
     name = run()
     look()
@@ -111,7 +110,6 @@ def test_no_word_of_an_encrypted_run_lies_in_the_clear(place: str) -> None:
     assert found_in(place) == []
 
 
-@pytest.mark.check
 def test_the_search_finds_what_is_in_the_clear(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDRAFT_ENCRYPT_NEW_RUNS", "0")
     run()

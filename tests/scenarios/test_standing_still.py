@@ -100,7 +100,6 @@ def test_a_stopped_coordinator_is_overtaken_and_sends_nothing_out_of_order_when_
     assert there.said("second", "interrupted") == [], "it waits for rows that the first held no longer than it must"
 
 
-@pytest.mark.check
 async def test_an_append_without_an_answer_shows_in_the_health_file_until_it_has_one(
     there: Deployment, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

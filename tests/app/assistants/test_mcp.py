@@ -239,7 +239,6 @@ async def test_over_http_it_does_the_same(home: Path) -> None:
 ASKED = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 
 
-@pytest.mark.check
 @pytest.mark.parametrize(
     ("headers", "status"),
     [

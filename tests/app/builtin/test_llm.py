@@ -214,7 +214,6 @@ async def test_a_slow_answer_is_cut_off_at_the_deadline():
         assert "took longer than 0.5 s" in failure(await judged(server, timeout=0.5), "timeout")
 
 
-@pytest.mark.check
 async def test_what_was_answered_before_a_deadline_is_counted():
     with ModelServer([reply(score=99), {**reply(), "delay": 20}]) as server:
         outcome = await judged(server, timeout=5)
@@ -461,7 +460,6 @@ async def test_wrong_options_are_one_line_and_no_model_is_asked(options: Json, t
         assert not server.asked
 
 
-@pytest.mark.check
 @pytest.mark.parametrize(
     ("name", "told"),
     [

@@ -107,7 +107,6 @@ def test_an_invalid_reply_is_asked_again(provider: Provider, wrong: Json, asked:
     assert (end["outcome"], end["usage"]["calls"]) == ("accepted", 5), said.err
 
 
-@pytest.mark.check
 @every_provider
 def test_a_server_that_is_busy_or_broken_is_asked_again(provider: Provider, asked: Asked):
     faults: list[Json] = [

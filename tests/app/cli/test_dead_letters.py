@@ -50,7 +50,6 @@ def dead_letters(there: Deployment, number: int) -> list[dict[str, object]]:
     return found
 
 
-@pytest.mark.check
 def test_what_nobody_can_read_is_dead_lettered_and_can_be_listed_shown_retried_and_discarded(there: Deployment) -> None:
     assert there.json("dead-letters", "list") == []
     there.start("judge", "worker", "loop.py:judge")

@@ -189,7 +189,6 @@ def test_sigterm_lets_a_worker_end_what_it_does_and_no_more(there: Deployment) -
     assert coordinator.wait(30) == 0
 
 
-@pytest.mark.check
 def test_coordinators_that_are_told_to_end_in_the_midst_of_runs_lose_and_double_nothing(on_either: Deployment) -> None:
     coordinator, _ = begin(on_either)
     runs = asyncio.run(submitted(on_either, 40))
@@ -218,7 +217,6 @@ def _have_begun(there: Deployment, steps: int) -> bool:
     return len(there.worked()) >= steps
 
 
-@pytest.mark.check
 def test_a_stream_of_a_log_that_was_set_back_is_filled_anew_once_no_coordinator_runs(there: Deployment) -> None:
     coordinator = there.start("coordinator", "coordinator")
     worker = there.start("worker", "worker", "loop.py")
@@ -259,7 +257,6 @@ async def followed(there: Deployment, number: int) -> list[Recorded]:
         return [await anext(events) for _ in range(number)]
 
 
-@pytest.mark.check
 def test_what_is_under_way_is_not_done_twice_though_it_is_sent_again(on_either: Deployment) -> None:
     """Two critics; the one that has nothing to do gets the copies of what the other is at."""
     (on_either.folder / "hold").touch()
@@ -324,7 +321,6 @@ def test_up_that_is_killed_leaves_no_process_behind(there: Deployment) -> None:
     there.until("they end", lambda: not any(_lives(pid) for pid in pids()))
 
 
-@pytest.mark.check
 def test_doctor_tells_of_the_broker_and_fills_it_again(there: Deployment) -> None:
     first = there.json("doctor")["checks"]
     assert any(f"queue {there.prefix}.inbox, queue {there.prefix}.dead-letters" in each["message"] for each in first)
@@ -352,7 +348,6 @@ def test_doctor_tells_of_the_broker_and_fills_it_again(there: Deployment) -> Non
     whole(there, other)
 
 
-@pytest.mark.check
 def test_a_health_file_is_there_while_the_process_serves(there: Deployment) -> None:
     for name, arguments in {"coordinator": ("coordinator",), "write": ("worker", "loop.py:write")}.items():
         file = there.folder / f"{name}.healthy"
@@ -368,7 +363,6 @@ def test_a_health_file_is_there_while_the_process_serves(there: Deployment) -> N
         assert not alive.exists()
 
 
-@pytest.mark.check
 def test_processes_that_are_told_of_another_kind_of_queues_say_so(there: Deployment) -> None:
     coordinator, _ = begin(there)
     there.serving("coordinator")
@@ -398,7 +392,6 @@ def test_processes_that_are_told_of_another_kind_of_queues_say_so(there: Deploym
     assert coordinator.poll() is None
 
 
-@pytest.mark.check
 def test_a_queue_of_requests_of_an_earlier_release_stops_nothing_else_and_is_used_once_it_is_deleted(
     there: Deployment,
 ) -> None:
@@ -466,7 +459,6 @@ def _follow_the_remedy(line: str, postgres: str) -> None:
         Path(remedy.removeprefix("delete ")).unlink()
 
 
-@pytest.mark.check
 def test_a_worker_that_is_told_no_actor_serves_the_module_of_the_settings(there: Deployment) -> None:
     said = there.call("worker", "--role", "critic")
     assert (said.code, said.err.count("\n")) == (2, 1)
@@ -487,7 +479,6 @@ def test_doctor_of_a_url_that_cannot_be_one_is_exit_code_2(there: Deployment, op
     assert [line for line in said.out.splitlines() if line.startswith("fail")]
 
 
-@pytest.mark.check
 def test_a_server_that_is_not_there_is_exit_code_5_after_the_patience(there: Deployment) -> None:
     nowhere = URL.replace(":5672", ":1")
     for arguments in (
@@ -523,7 +514,6 @@ def test_two_coordinators_share_the_runs_of_one_store(there: Deployment) -> None
     assert sorted(there.worked()) == sorted(STEPS * 3)
 
 
-@pytest.mark.check
 def test_a_fork_is_worked_on_by_the_deployment_and_its_parents_work_is_not_done_again(
     tmp_path: Path, each_store: str
 ) -> None:

@@ -34,7 +34,6 @@ def run(text: str) -> str:
     return str(json.loads(said.out)["run"])
 
 
-@pytest.mark.check
 def test_an_erased_run_is_told_without_its_texts_and_verified(place: Path):
     other, erased = run("Something else"), run(SAID)
     assert SAID in call("show", erased, "--text").out

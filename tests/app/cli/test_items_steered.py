@@ -50,7 +50,6 @@ def statuses() -> Counter[str]:
     return Counter(line["status"] for line in all_runs().values())
 
 
-@pytest.mark.check
 def test_a_pause_and_its_end_reach_every_depth(killed: str) -> None:
     said("pause", killed, "--by", "ann")
     assert statuses() == {"paused": 5, "ended": 1}

@@ -109,7 +109,6 @@ def test_a_file_in_the_folder_may_not_say_where_the_key_goes(tmp_path: Path):
     assert "set REDRAFT_MODEL_URL instead" in one_line(call(*ARTICLE)), "it may not, whoever trusts the file"
 
 
-@pytest.mark.check
 def test_without_the_extra_one_line_says_what_to_install(tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"

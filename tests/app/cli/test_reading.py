@@ -325,7 +325,6 @@ def test_events_are_followed_until_a_signal(tmp_path: Path):
     assert (process.returncode, out, err) == (130, "", "")
 
 
-@pytest.mark.check
 def test_events_are_followed_from_now_on(tmp_path: Path):
     """What the run before told is not printed, and of the run that is begun again and again all that follows is."""
     run = ("run", "The sea is calm.", "--quiet")

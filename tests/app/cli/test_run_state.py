@@ -251,7 +251,6 @@ def test_an_erased_run_shows_no_value_any_more(folder: Path) -> None:
         assert "was erased" in one_line(refused)
 
 
-@pytest.mark.check
 def test_a_process_of_its_own_begins_shows_and_compares(folder: Path) -> None:
     ended = begin("run", "article.py:judged", "Tides", "--set", "state.audience=children", "-q", folder=folder)
     assert ended.code == 0, ended.err
@@ -261,7 +260,6 @@ def test_a_process_of_its_own_begins_shows_and_compares(folder: Path) -> None:
     assert (refused.code, refused.out) == (2, "")
 
 
-@pytest.mark.check
 def test_a_deployment_begins_and_forks_with_values(tmp_path: Path) -> None:
     with deployment(tmp_path) as there:
         (there.folder / "article.py").write_text(STATEFUL)

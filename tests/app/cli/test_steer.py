@@ -189,7 +189,6 @@ def test_a_deployment_is_steered_and_a_cancellation_stops_the_call_in_its_worker
     assert there.json("show", other)["ended"]["outcome"] == "accepted", "the worker goes on with other runs"
 
 
-@pytest.mark.check
 def test_without_a_coordinator_a_word_waits_in_the_inbox(there: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     coordinator = there.start("coordinator", "coordinator")
     run = there.submit()

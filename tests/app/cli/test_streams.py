@@ -147,7 +147,6 @@ def test_without_standard_error_or_input_the_result_is_the_same(target: str, fol
     assert json.loads(shell(f"redraft list --json {target}", folder).out)[0]["outcome"] == "accepted"
 
 
-@pytest.mark.check
 @pytest.mark.parametrize("target", first_alone(["2>&-", "2>/dev/full"]))
 def test_what_functions_print_where_nothing_can_be_written_does_not_fail_them(target: str, folder: Path):
     done = shell(f"redraft run flows.py:talking Fine {target}", folder)

@@ -106,7 +106,6 @@ async def listed(url: str, name: str) -> dict[str, Any]:
     return dict(found)
 
 
-@pytest.mark.check
 async def test_a_process_serves_a_name_until_it_is_told_to_end_and_the_next_goes_on(url: str, folder: Path) -> None:
     await written(url, "a", 5)
     serve = ("subscribe", "handlers.py:note", "--name", "notes", "--type", "iteration.started", "--store", url)

@@ -41,7 +41,6 @@ def failures(there: Deployment, run: str) -> list[tuple[str, int]]:
     return [(each.data.kind, each.data.attempt) for each in there.history(run) if isinstance(each.data, StepFailed)]
 
 
-@pytest.mark.check
 def test_a_worker_with_one_that_hangs_serves_others_on_the_same_connection(deployment: Deployment) -> None:
     deployment.start("coordinator", "coordinator")
     worker = deployment.start("worker", "worker", "isolated.py", "--json")

@@ -237,7 +237,6 @@ async def test_one_that_crashes_fails_that_attempt_alone(folder: Path) -> None:
         assert pid(other)
 
 
-@pytest.mark.check
 async def test_what_a_meter_says_is_counted_though_the_deadline_comes(folder: Path) -> None:
     metered = actor(folder, "metered")
     async with open_isolation([metered]) as isolation:

@@ -149,7 +149,6 @@ def test_runs_can_be_chosen(source: str, target: str):
     assert call("audit", "--all", "--verify", "--store", target).code == 0
 
 
-@pytest.mark.check
 def test_encrypted_runs_come_with_their_keys_and_erased_ones_stay_erased(
     source: str, target: str, monkeypatch: pytest.MonkeyPatch
 ):

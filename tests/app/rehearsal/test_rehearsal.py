@@ -114,7 +114,6 @@ def test_a_noisy_critic_takes_drafts_for_better_than_they_are():
     assert 0 < gap("0.05") < gap("0.2")
 
 
-@pytest.mark.check
 def test_chance_has_the_mean_and_the_spread_that_were_guessed():
     spreads = document(
         "simulate", plan(ONCE), "--generator", "starts(0.5, 0.1)", "--critic", "noisy(0)", "--runs", "4000"

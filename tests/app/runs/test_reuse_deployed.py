@@ -49,7 +49,6 @@ steps:
 KEYS = (("generator", "write"), ("critic", "judge"), ("refiner", "swap"), ("publisher", "save"))
 
 
-@pytest.mark.check
 def test_a_deployment_asks_a_critic_once_about_each_text(
     tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,7 +88,6 @@ def log_of(client: httpx.Client, after: int, **filters: Any) -> list[dict[str, A
         after = page["position"]
 
 
-@pytest.mark.check
 def test_a_key_that_is_sent_to_both_at_once_begins_one_run(
     deployed: Deployment, two: tuple[httpx.Client, httpx.Client]
 ) -> None:
@@ -103,7 +102,6 @@ def test_a_key_that_is_sent_to_both_at_once_begins_one_run(
     assert [each.get("/dead-letters").json() for each in two] == [[], []]
 
 
-@pytest.mark.check
 def test_a_key_of_another_brief_at_the_other_server_is_refused_also_at_once(
     deployed: Deployment, two: tuple[httpx.Client, httpx.Client]
 ) -> None:
@@ -120,7 +118,6 @@ def test_a_key_of_another_brief_at_the_other_server_is_refused_also_at_once(
     assert (late.status_code, "was used for another brief" in late.json()["detail"]) == (422, True)
 
 
-@pytest.mark.check
 def test_who_changes_servers_by_the_last_id_has_each_event_once(
     deployed: Deployment, two: tuple[httpx.Client, httpx.Client]
 ) -> None:

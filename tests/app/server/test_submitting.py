@@ -246,7 +246,6 @@ def test_a_step_that_is_under_way_ends_before_the_server_does(folder: Path) -> N
     assert "draft.critiqued.v1" in {each["name"] for each in events(run)}
 
 
-@pytest.mark.check
 def test_one_process_at_a_time_is_the_runtime_of_a_store(server: Served, folder: Path) -> None:
     refused = spawn("serve", "--port", "0", folder=folder)
     assert refused.code == 2

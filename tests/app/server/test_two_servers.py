@@ -70,7 +70,6 @@ def begun(two: Two, deployed: Deployment) -> str:
     return run
 
 
-@pytest.mark.check
 def test_what_is_begun_and_steered_at_one_is_known_at_the_other(deployed: Deployment, two: Two) -> None:
     key = {"Idempotency-Key": "k"}
     given = {"workflow": "ask", "brief": "a text"}
@@ -86,7 +85,6 @@ def test_what_is_begun_and_steered_at_one_is_known_at_the_other(deployed: Deploy
     deployed.until("it ended", lambda: two.one.get(f"/runs/{run}").json()["outcome"] == "accepted")
 
 
-@pytest.mark.check
 def test_tokens_and_links_that_end_at_one_end_at_the_other(deployed: Deployment, two: Two) -> None:
     run = begun(two, deployed)
     shared, invited = (
@@ -120,7 +118,6 @@ def test_a_decision_by_a_link_that_nobody_records_yet_is_on_its_way(deployed: De
     deployed.ended(run)
 
 
-@pytest.mark.check
 def test_a_session_and_a_lease_are_one_servers_own(deployed: Deployment, two: Two) -> None:
     made = deployed.json("token", "create", "bot", "--scope", "work", "--actor", "critic.judge")
     bearer = {"Authorization": f"Bearer {made['token']}"}

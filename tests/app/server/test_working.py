@@ -85,7 +85,6 @@ def test_an_answer_that_was_acknowledged_outlives_a_server_that_is_killed(home: 
         assert "draft.critiqued.v1" in [each["name"] for each in events(run)]
 
 
-@pytest.mark.check
 def test_an_answer_that_cannot_be_recorded_now_is_told_so(server: Served, home: Path) -> None:
     run = begun(server, workflow="away")
     lease = leased(server)
@@ -223,7 +222,6 @@ def test_a_token_works_for_the_actors_that_it_names_and_the_record_says_so(serve
     assert send(server, "/requests/lease", {"actor": "judge", "wait": 0}).status_code == 422
 
 
-@pytest.mark.check
 def test_no_more_is_leased_to_one_than_its_share(home: Path) -> None:
     (home / "loop.py").write_text(LOOP)
     with served(home, "loop.py") as server:
@@ -266,7 +264,6 @@ def test_our_own_worker_works_by_http(home: Path) -> None:
     assert document("audit", run, "--verify")["verified"]
 
 
-@pytest.mark.check
 def test_a_worker_by_http_is_seen_and_stops_when_its_run_is_cancelled(home: Path) -> None:
     held = """    try:
         while (HERE / "hold").exists():
@@ -325,7 +322,6 @@ def test_who_extends_a_lease_is_told_that_its_run_was_cancelled(server: Served) 
     assert send(server, "/requests/lease", {"actor": JUDGE, "wait": 0}).status_code == 204, "it is in no queue any more"
 
 
-@pytest.mark.check
 @pytest.mark.parametrize(
     ("actor", "given", "told"),
     [

@@ -29,7 +29,6 @@ def tables(database: str, schema: str) -> set[str]:
     return {name for (name,) in found}
 
 
-@pytest.mark.check
 def test_two_deployments_in_two_schemas_of_one_database(tmp_path: Path, postgres_server: str) -> None:
     given = psycopg.conninfo.conninfo_to_dict(postgres_server)
     database = "postgresql://?" + "&".join(f"{name}={value}" for name, value in given.items())

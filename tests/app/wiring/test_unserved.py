@@ -119,7 +119,6 @@ def test_a_critic_that_an_ended_run_went_on_without_is_not_begun(there: Deployme
     assert begun.read_text().split() == ["busy", "last"]
 
 
-@pytest.mark.check
 def test_a_queue_that_is_somebody_elses_stops_the_time_of_no_other_and_doctor_names_it(there: Deployment) -> None:
     async def hold(name: str) -> list[dict[str, str]]:
         """Holds the queue until a run that waits for nobody else is given up; returns what doctor says then."""
