@@ -10,6 +10,7 @@ import asyncio
 import os
 import sqlite3
 import sys
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 
@@ -57,7 +58,8 @@ async def main() -> None:
             taking = tasks.create_task(runtime.client.deliver("notes", note_until_the_end))
             await done.wait()
             taking.cancel()
-    count, first, last = database().execute("SELECT count(*), min(position), max(position) FROM notes").fetchone()
+    with closing(database()) as notes:
+        count, first, last = notes.execute("SELECT count(*), min(position), max(position) FROM notes").fetchone()
     print(f"{count} notes, from event {first} to event {last}")
 
 

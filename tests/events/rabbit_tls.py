@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,14 @@ def make_certificates(folder: Path) -> None:
             pytest.fail("openssl is not installed here: the tests of amqps:// make their certificates with it")
         pytest.skip("openssl is not installed here: install it to run the tests of amqps://")
     for authority in ("ca", "stranger"):
-        _openssl(folder, authority, "-x509", "-addext", "basicConstraints=critical,CA:TRUE")
-    for name, alternative in (("server", "subjectAltName=DNS:localhost"), ("client", "subjectAltName=DNS:client")):
-        _openssl(folder, name, "-x509", "-CA", "ca.pem", "-CAkey", "ca.key", "-addext", alternative)
+        _openssl(folder, authority, "basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign")
+    for name, host in (("server", "localhost"), ("client", "client")):
+        extensions = ("basicConstraints=critical,CA:FALSE", f"subjectAltName=DNS:{host}")
+        _openssl(folder, name, *extensions, signed_with=("-CA", "ca.pem", "-CAkey", "ca.key"))
 
 
-def _openssl(folder: Path, name: str, *options: str) -> None:
-    command = ["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    files = ["-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN=redraft test {name}"]
-    subprocess.run([*command, *files, *options], cwd=folder, check=True, capture_output=True)
+def _openssl(folder: Path, name: str, *extensions: str, signed_with: Sequence[str] = ()) -> None:
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    files = ["-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN=redraft test {name}", "-days", "2"]
+    added = [word for each in extensions for word in ("-addext", each)]
+    subprocess.run([*command, *files, *added, *signed_with], cwd=folder, check=True, capture_output=True)

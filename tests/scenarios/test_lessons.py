@@ -6,6 +6,7 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,7 @@ def test_a_read_model_with_a_wrong_row_stops_no_run() -> None:
     run("tides")
     assert lessons()
     (file,) = [path for path in Path().glob("*.db") if _has_issues(path)]
-    with sqlite3.connect(file) as rows:
+    with closing(sqlite3.connect(file)) as rows, rows:
         rows.execute("UPDATE issues SET kind = 'odd'")
     given()
     second = run("waves")
@@ -178,7 +179,7 @@ def test_a_read_model_with_a_wrong_row_stops_no_run() -> None:
 
 
 def _has_issues(path: Path) -> bool:
-    with sqlite3.connect(path) as rows:
+    with closing(sqlite3.connect(path)) as rows:
         return bool(rows.execute("SELECT 1 FROM sqlite_master WHERE name = 'issues'").fetchall())
 
 
@@ -193,7 +194,7 @@ def test_encrypted_runs_give_no_lessons_and_keep_theirs_sealed(monkeypatch: pyte
     (told,) = given()[0]
     assert iterations(sealed) == 2, "its critic raised the other issue"
     assert [each["runs"] for each in lessons()] == [1, 1]
-    with sqlite3.connect("store.db") as store:
+    with closing(sqlite3.connect("store.db")) as store:
         rows = store.execute("SELECT state FROM stored_events WHERE originator_id = ?", (sealed,)).fetchall()
     raw = b"".join(bytes(row[0]) for row in rows)
     assert b'"position":' in raw, "that there are lessons is no secret"

@@ -64,7 +64,7 @@ FAULTS = [
     ("state.1x=2", "--set state: '1x' cannot name a value"),
     ("state.class=2", "--set state: 'class' cannot name a value"),
     ("state.limit", "--set 'state.limit': write state.NAME=VALUE, such as state.audience=children"),
-    (f"state.limit={'[' * 5000}", "--set state: a value nests too deep; make it flatter"),
+    (f"state.limit={'[' * 50_000}", "--set state: a value nests too deep; make it flatter"),
     ("state.limit=99999999999999999999", "--set state: limit is a number of more than 64 bits; write it as text"),
     (f"state.notes={'x' * 262_145}", "state: the state has 262,"),
 ]

@@ -195,7 +195,7 @@ def test_a_loop_that_is_disposed_of_keeps_nothing_that_its_tasks_ask_for_as_they
         spawn()
         loop.run_until_complete(asyncio.sleep(1))
         loop.dispose()
-    assert not [each for each in gc.get_objects() if isinstance(each, Kept)]
+    assert not [each for each in gc.get_objects() if type(each) is Kept]
 
 
 def test_who_stands_still_goes_on_where_it_was():
