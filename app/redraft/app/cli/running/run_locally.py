@@ -21,6 +21,7 @@ from redraft.app.cli.shared.exit_codes import FAILED, UNACCEPTED
 from redraft.app.cli.shared.options import RunOptions
 from redraft.app.cli.shared.output import print_json, print_result, print_text
 from redraft.app.cli.shared.signals import Interrupts, interrupts, until_done
+from redraft.app.cli.shared.slow import say_if_slow
 from redraft.app.client.client import Client
 from redraft.app.client.result import Result, result_of
 from redraft.app.models.configuration import models_of
@@ -235,7 +236,7 @@ def submit_request(
 
 async def _submit(settings: Settings, request: RunRequest) -> str:
     async with open_client(settings, reads=request.parent is not None) as client:
-        return await begin_run(client, request, "redraft submit")
+        return await say_if_slow(begin_run(client, request, "redraft submit"))
 
 
 async def _wait_for_run(settings: Settings, request: RunRequest, screen: Screen) -> Result | int:
@@ -244,7 +245,7 @@ async def _wait_for_run(settings: Settings, request: RunRequest, screen: Screen)
         async with open_store_of(settings) as store:
             after = await store.head()
         async with open_client(settings) as client:
-            run = await begin_run(client, request, "redraft submit")
+            run = await say_if_slow(begin_run(client, request, "redraft submit"))
             screen.show(f"run {run} is submitted", "waiting")
             if (ended := await client.result(run)) is not None:
                 return ended
