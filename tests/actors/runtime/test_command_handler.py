@@ -16,6 +16,7 @@ from redraft.actors.runtime.coordinating.decisions import Incoming, Settled
 from redraft.events.backends import open_store
 from redraft.events.messages.commands import (
     Critiqued,
+    EditDraft,
     ExpireStep,
     Generated,
     GuideRun,
@@ -171,6 +172,25 @@ async def test_a_run_whose_events_cannot_be_followed_is_set_aside_and_no_other(s
     for message in (WRITTEN, GUIDED, ExpireStep("r", "write", 1)):
         assert (await carried_out(handler, message)).recorded == ()
     assert (await carried_out(handler, Generated("s", "write", 1, "one"))).recorded
+
+
+@pytest.mark.parametrize("draft", [DraftRef(1, "0" * 64), DraftRef(1, digest("other")), DraftRef(7, digest("one"))])
+async def test_an_edit_of_a_draft_that_never_was_is_refused(store: EventStore, draft: DraftRef) -> None:
+    handler = handler_on(store)
+    await begin(handler)
+    await carried_out(handler, WRITTEN)
+    before = await kinds(store)
+    settled = await carried_out(handler, EditDraft("r", draft, "mine", by="ann"))
+    assert settled.refused.startswith(f"run r has no draft {draft.version} with the hash '{draft.sha256[:12]}")
+    assert await kinds(store) == before
+
+
+async def test_an_edit_of_an_earlier_draft_counts(store: EventStore) -> None:
+    handler = handler_on(store)
+    await begin(handler)
+    first = DraftRef(1, digest("one"))
+    for message in (WRITTEN, EditDraft("r", first, "two", by="ann"), EditDraft("r", first, "three", by="ann")):
+        assert (await carried_out(handler, message)).recorded
 
 
 async def test_a_person_may_set_any_run_aside_once(store: EventStore) -> None:

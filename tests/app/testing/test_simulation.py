@@ -19,8 +19,9 @@ from tests.app.testing.faults.every import EVERY
 from tests.trials import first_alone
 
 from redraft.app.testing.faults import CALM
+from redraft.app.testing.garbage import apart
 from redraft.app.testing.history import RESTARTED, Setting, history, shortest
-from redraft.app.testing.loop import SimLoop, Stuck, apart
+from redraft.app.testing.loop import SimLoop, Stuck
 from redraft.events.messages.domain_events import (
     DraftCritiqued,
     DraftGenerated,

@@ -25,8 +25,11 @@ class Odds(msgspec.Struct, frozen=True):
     read_fails: float = 0.003
     notice_lost: float = 0.2
     actor_fails: float = 0.03
+    """An actor fails at its work; a user's own has done it by then, and its answer is lost: it is called again."""
     actor_wrong: float = 0.01
+    """An actor of Redraft's own histories returns what it must not; a user's own returns what it returns."""
     actor_late: float = 0.01
+    """An actor of Redraft's own histories takes minutes; a user's own takes as long as it takes."""
     book_fails: float = 0.002
     """A named subscription cannot be read or moved, or the answer is lost."""
     handler_fails: float = 0.03
@@ -52,6 +55,23 @@ class Odds(msgspec.Struct, frozen=True):
 
 CALM: Final = Odds(*[0.0] * len(Odds.__struct_fields__))
 """Nothing goes wrong."""
+
+
+AVERAGES: Final = ("crashes", "pauses")
+"""The odds that are no probabilities, but how many of them a history has on average."""
+
+MOST: Final = 100.0
+"""The largest average."""
+
+
+def check_odds(odds: Odds) -> None:
+    """Raises TypeError for odds that are none, ValueError for a probability that is not within 0 and 1."""
+    if not isinstance(odds, Odds):
+        raise TypeError(f"odds: give Odds, such as Odds(letter_lost=0.1), or CALM, not {odds!r}")
+    for name in Odds.__struct_fields__:
+        value, most = getattr(odds, name), MOST if name in AVERAGES else 1.0
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+            raise ValueError(f"odds: {name} is {value!r}; give a number from 0 to {most:g}")
 
 
 class Note(msgspec.Struct, frozen=True):

@@ -18,10 +18,11 @@ from redraft.app.testing.broker import PARTITIONS, SimBroker
 from redraft.app.testing.check import faults_of
 from redraft.app.testing.endings import ending_plan, timed_plan
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
+from redraft.app.testing.garbage import apart
 from redraft.app.testing.items import end_runs_amid_items, itemized_plan
 from redraft.app.testing.lateness import late_plan
 from redraft.app.testing.learning import PAUSE, learning_plans, strike_lessons
-from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
+from redraft.app.testing.loop import Process, SimLoop, Stuck
 from redraft.app.testing.nodes import World, coordinate, decide, read, rebuild, serve, submit, subscribe, work
 from redraft.app.testing.places import held_plan
 from redraft.app.testing.reusing import reusing_plans

@@ -8,20 +8,19 @@ moves on to the next timer.
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from heapq import heappop, heappush
+from inspect import CORO_CREATED, getcoroutinestate
 from itertools import count
 from random import Random
+from types import CoroutineType
 from typing import Any, Final, NoReturn, ParamSpec, TypeVar, TypeVarTuple, Unpack
-from warnings import catch_warnings, simplefilter
 
 import redraft.actors.deciding.decider
 import redraft.actors.deciding.forking
@@ -41,11 +40,11 @@ OF_RELEASE: Final = (redraft.events.messages.plan, redraft.actors.deciding.decid
 BURST: Final = 12
 """The maximum number of callbacks of a process before another process may run."""
 
-MAX_COLLECTIONS: Final = 10
-"""The maximum number of garbage collections after a history."""
-
 MAX_CALLBACKS: Final = 3_000_000
 """The number of callbacks after which a history counts as an endless loop."""
+
+POLLS: Final = 20_000
+"""The number of bursts of callbacks after which somebody polls, and the clock moves on to timers all the same."""
 
 
 class Stuck(Exception):
@@ -234,6 +233,9 @@ class SimLoop(asyncio.BaseEventLoop):
             for task in process.tasks:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 task._log_traceback = False  # who awaited it may have been killed
+                work = task.get_coro()
+                if isinstance(work, CoroutineType) and getcoroutinestate(work) == CORO_CREATED:
+                    work.close()  # it never began, and Python would say so
             process.tasks.clear()
         self._due.clear()
         if not self.is_closed():
@@ -241,11 +243,15 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         """Runs callbacks until the loop is told to stop."""
-        draw, numbers, able = self._random.random, self._numbers, self._able
+        draw, numbers, able, busy = self._random.random, self._numbers, self._able, 0
         while True:
             if next(numbers) > MAX_CALLBACKS:
                 raise Stuck(f"more than {MAX_CALLBACKS:,} things have happened, and there is no end of it")
             while not (drawn := [each for each in able if each.wakes <= self._now]):
+                self._move_on()
+                busy = 0
+            busy += 1
+            if busy > POLLS and self._due:
                 self._move_on()
             process = drawn[0] if len(drawn) == 1 else drawn[int(draw() * len(drawn))]
             if process.rules != self._rules:
@@ -365,28 +371,3 @@ def _kept_task(loop: SimLoop, work: Coroutine[Any, Any, T], **options: Any) -> a
     if process is not None:
         process.tasks.append(task)
     return task
-
-
-@contextmanager
-def apart() -> Iterator[None]:
-    """Collects, silently, the garbage made within the context when it ends.
-
-    What was killed never cleans up: the loop is closed, and what it awaits never comes. Python reports each coroutine
-    that ignores being closed; those reports are suppressed.
-    """
-    heard, sys.unraisablehook = sys.unraisablehook, lambda fault: None
-    collects = gc.isenabled()
-    gc.disable()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        with catch_warnings():
-            simplefilter("ignore", RuntimeWarning)  # of functions that were killed before they had begun
-            for _ in range(MAX_COLLECTIONS):  # what was killed wakes once more to be closed, and is garbage only then
-                if not gc.collect():
-                    break
-        gc.unfreeze()
-        if collects:
-            gc.enable()
-        sys.unraisablehook = heard

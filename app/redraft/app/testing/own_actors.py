@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
+import select
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache, wraps
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 from unittest.mock import patch
 
 from redraft.actors import Actor, Context, Receipt, WithState
@@ -22,15 +24,22 @@ from redraft.app.testing.history import Kill
 from redraft.app.testing.loop import owner
 from redraft.app.testing.nodes import RUN, Outside
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _REAL: Final = {
     "socket.__new__": "opens a socket",
     "socket.getaddrinfo": "looks up an address",
     "socket.gethostbyname": "looks up an address",
+    "socket.gethostbyaddr": "looks up an address",
+    "socket.getnameinfo": "looks up an address",
     "redraft.wait_for_file": "waits for a socket or a pipe",
     "subprocess.Popen": "starts a program",
     "os.system": "starts a program",
     "os.posix_spawn": "starts a program",
     "os.fork": "starts a process",
+    "os.forkpty": "starts a process",
+    "redraft.wait_for_thread": "waits for another thread",
     "time.sleep": "waits by the real clock (write await asyncio.sleep(...) instead, which takes no time here)",
     "_thread.start_new_thread": "starts a thread",
     "_thread.start_joinable_thread": "starts a thread",
@@ -47,10 +56,21 @@ class RealWork(Exception):
 def forbid_real_work() -> Iterator[None]:
     """Lets actors do no real work within the context. The audit hook stays until Python ends, idle outside of it.
 
-    Python before 3.13 has no audit event for sleeping, and not for every thread; two patches cover these.
+    Python has no audit event for waiting, and before 3.13 none for sleeping and for some threads: these are replaced,
+    `sleep` also under the names that modules have imported it by.
     """
     _listen()
-    with patch.object(time, "sleep", _sleep), patch.object(threading.Thread, "start", _start_thread):
+    with ExitStack() as replaced:
+        replaced.enter_context(patch.object(threading.Thread, "start", _start_thread))
+        replaced.enter_context(patch.object(threading.Condition, "wait", _wait))
+        replaced.enter_context(patch.object(select, "select", _refusing("redraft.wait_for_file", select.select)))
+        replaced.enter_context(patch.object(select, "poll", _refusing("redraft.wait_for_file", select.poll)))
+        replaced.enter_context(
+            patch.object(_thread, "start_new_thread", _refusing(_NEW_THREAD, _thread.start_new_thread))
+        )
+        for names, name in _names_of_sleep():
+            replaced.callback(names.__setitem__, name, _SLEEP)
+            names[name] = _sleep
         yield
 
 
@@ -76,12 +96,39 @@ def _sleep(seconds: float) -> None:
 
 
 def _start_thread(thread: threading.Thread) -> None:
-    _refuse("_thread.start_new_thread")
+    _refuse(_NEW_THREAD)
     _START(thread)
 
 
+def _wait(condition: threading.Condition, timeout: float | None = None) -> bool:
+    _refuse("redraft.wait_for_thread")
+    return _WAIT(condition, timeout)
+
+
+def _refusing(event: str, call: Callable[P, T]) -> Callable[P, T]:
+    """Returns the call, refused within an actor."""
+
+    def refuse_or_call(*args: P.args, **kwargs: P.kwargs) -> T:
+        _refuse(event)
+        return call(*args, **kwargs)
+
+    return refuse_or_call
+
+
+def _names_of_sleep() -> list[tuple[dict[str, Any], str]]:
+    """Returns the names by which modules, other than this one, know `time.sleep`."""
+    found = []
+    for module in list(sys.modules.values()):
+        names = getattr(module, "__dict__", None)
+        if isinstance(names, dict) and names is not globals():
+            found += [(names, name) for name, value in list(names.items()) if value is _SLEEP]
+    return found
+
+
+_NEW_THREAD: Final = "_thread.start_new_thread"
 _SLEEP: Final = time.sleep
 _START: Final = threading.Thread.start
+_WAIT: Final = threading.Condition.wait
 
 Make: TypeAlias = Callable[[Outside], tuple[Actor, ...]]
 Place: TypeAlias = tuple[str, str, int]
@@ -99,7 +146,7 @@ class OwnActors:
         self.published: Counter[Place] = Counter()
         self.outside = Outside(faults.note)
         self.real: dict[str, None] = {}
-        self._receipts: dict[Place, dict[str, None]] = {}
+        self._receipts: dict[tuple[str, str, str], dict[str, None]] = {}
         self._make = make
         self._faults = faults
         self._kill = kill
@@ -113,8 +160,8 @@ class OwnActors:
         return [
             *self.outside.list_doubled(),
             *(
-                f"two receipts: {path} of run {run}, attempt {attempt}, was published as {' and as '.join(receipts)}"
-                for (run, path, attempt), receipts in self._receipts.items()
+                f"two receipts: {path} of run {run} was published as {' and as '.join(receipts)}"
+                for (run, path, _), receipts in self._receipts.items()
                 if len(receipts) > 1
             ),
         ]
@@ -154,18 +201,20 @@ class OwnActors:
             asyncio.get_running_loop().call_later(2 * random.random() ** 2, self._kill, worker)
 
     async def _finish(self, actor: Actor, context: Context, returned: object) -> None:
-        """Counts a publication; the worker may be killed when its actor is done, before the result is sent."""
+        """Counts a publication; then the worker may be killed, or the actor fail, before the result is sent."""
         if actor.role == "publisher":
             self.published[_place(context)] += 1
             receipt = returned.result if isinstance(returned, WithState) else returned
             location = receipt.location if isinstance(receipt, Receipt) else str(receipt)
-            self._receipts.setdefault(_place(context), {}).setdefault(repr(location))
+            publication = context.run, context.path, context.idempotency_key
+            self._receipts.setdefault(publication, {}).setdefault(repr(location))
         worker, what = owner(), f"{actor.name} was done with {context.path} of run {context.run}"
-        if worker is not None and self._is_killed(
-            self._random_for("done", context), f"{worker} is killed when {what}, and nobody knows"
-        ):
+        random = self._random_for("done", context)
+        if worker is not None and self._is_killed(random, f"{worker} is killed when {what}, and nobody knows"):
             self._kill(worker)
             await asyncio.get_running_loop().create_future()
+        if random.random() < self._faults.odds.actor_fails and self._faults.strikes(f"{what}, and its answer is lost"):
+            raise ConnectionError("the connection broke before the answer was read")
 
     def _is_killed(self, random: Random, what: str) -> bool:
         return random.random() < self._faults.odds.killed_at_work and self._faults.strikes(what)

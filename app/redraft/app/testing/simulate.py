@@ -14,11 +14,13 @@ from typing import Final
 import msgspec
 
 from redraft.actors import Workflow
-from redraft.app.testing.faults import CALM, Odds
+from redraft.app.client.result import as_brief
+from redraft.app.testing.faults import CALM, Odds, check_odds
 from redraft.app.testing.history import History, Setting
 from redraft.app.testing.nodes import Outside
+from redraft.app.testing.own_actors import forbid_real_work
 from redraft.app.testing.stage import ActorsGiven, Check, Played, Stage
-from redraft.events.messages.content import Brief
+from redraft.events.messages.content import Brief, check_brief
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Plan
 from redraft.projections.run_views.sentences import sentences as tell
@@ -37,7 +39,7 @@ class SimulationFailed(AssertionError):
 
 
 class Simulated(msgspec.Struct, frozen=True):
-    """The extent of a simulation that found nothing wrong: histories, runs, and the number of each outcome.
+    """The extent of a simulation that found nothing wrong: histories, submitted runs, and the number of each outcome.
 
     `faults` is the number of planted faults, `calls` the number of calls of actors.
     """
@@ -72,36 +74,78 @@ def simulate(
     Raises SimulationFailed, an AssertionError with the seed, the story and the faults that it takes, when an effect
     reported to `Outside.did` happened twice, a publication returned two receipts, the check failed, a run is stuck, the
     record violates its plan, or every run fails without faults. Raises RealWork when an actor uses the network, a
-    program, a thread or the real clock, ActorError for a missing actor, PlanError for a faulty plan, ValueError without
-    a seed or a brief, RuntimeError when an event loop is already running.
+    program, a thread or the real clock, ActorError for an actor that is missing or that no step asks for, PlanError for
+    a faulty plan, ContentError for a brief that no run may have, ValueError for seeds, briefs or odds with which
+    nothing is tested, TypeError for an async `check` and for arguments of other types, RuntimeError when an event loop
+    is already running.
     """
     __tracebackhide__ = True
     _refuse_loop()
-    numbers = range(seeds) if isinstance(seeds, int) else tuple(seeds)
-    if not numbers or not briefs:
-        raise ValueError("give at least one seed and one brief")
-    stage = Stage(workflow, actors, check, tuple(briefs))
-    calm = stage.play(numbers[0], Setting(CALM))
-    if calm.wrong:
-        raise _failure(stage.shorten(calm), stage.name, check) from calm.cause
+    numbers, texts = read_seeds(seeds), read_briefs(briefs)
+    check_odds(odds)
+    stage = Stage(workflow, actors, check, texts)
+    options = _name_options(check, briefs, odds)
     outcomes: Counter[str] = Counter()
     faults = calls = 0
-    for seed in numbers:
-        played = stage.play(seed, Setting(odds))
-        if played.wrong:
-            fewest = stage.shorten(played)
-            raise _failure(fewest, stage.name, check) from fewest.cause
-        outcomes.update(played.outcomes())
-        faults += len(played.history.planted)
-        calls += played.calls
+    with forbid_real_work():
+        _play(stage, numbers[0], CALM, options)
+        for seed in numbers:
+            played = _play(stage, seed, odds, options)
+            outcomes.update(played.outcomes())
+            faults += len(played.history.planted)
+            calls += played.calls
+    if not calls:
+        raise ValueError("with these odds no actor was called in any history: nothing was tested")
     return Simulated(len(numbers), outcomes.total(), dict(outcomes.most_common()), faults, calls)
 
 
-def _failure(played: Played, workflow: str, check: Check | None) -> SimulationFailed:
-    seed = played.history.seed
-    checked = f", check={getattr(check, '__name__', '...')}" if check else ""
-    text = story(workflow, played.history, played.wrong, f"simulate({workflow}, actors, seeds=[{seed}]{checked})")
-    return SimulationFailed(text, seed, played.wrong, played.history.planted)
+def _play(stage: Stage, seed: int, odds: Odds, options: str) -> Played:
+    """Makes the history of a seed. Raises SimulationFailed, with the fewest faults that it takes, if it goes wrong."""
+    __tracebackhide__ = True
+    played = stage.play(seed, Setting(odds))
+    if not played.wrong:
+        return played
+    fewest = stage.shorten(played)
+    replay = f"simulate({stage.name}, actors, seeds=[{seed}]{options})"
+    raise SimulationFailed(
+        story(stage.name, fewest, replay), seed, fewest.wrong, fewest.history.planted
+    ) from fewest.cause
+
+
+def _name_options(check: Check | None, briefs: Sequence[Brief | str], odds: Odds) -> str:
+    """Returns the arguments to replay a history with, by their names, where others than the usual ones were given."""
+    name = getattr(check, "__name__", "")
+    named = {
+        f"check={name if name.isidentifier() else 'check'}": check is not None,
+        "briefs=briefs": briefs is not BRIEFS,
+        "odds=odds": odds != Odds(),
+    }
+    return "".join(f", {each}" for each, is_given in named.items() if is_given)
+
+
+def read_seeds(seeds: int | Iterable[int]) -> Sequence[int]:
+    """Returns the seeds. Raises TypeError for another type, ValueError for a seed below 0, or where there is none."""
+    if isinstance(seeds, str | bytes | bool) or not isinstance(seeds, int | Iterable):
+        raise TypeError(f"seeds: give how many, such as 200, or a list of them, not {seeds!r}")
+    numbers = range(seeds) if isinstance(seeds, int) else tuple(seeds)
+    for each in numbers if isinstance(numbers, tuple) else ():
+        if type(each) is not int or each < 0:
+            raise ValueError(f"seeds: {each!r} is none; give whole numbers from 0 on")
+    if not numbers:
+        raise ValueError("give at least one seed and one brief")
+    return numbers
+
+
+def read_briefs(briefs: Sequence[Brief | str]) -> tuple[Brief | str, ...]:
+    """Returns the briefs. Raises TypeError for no list, ValueError for an empty one, ContentError for a wrong brief."""
+    if isinstance(briefs, str | Brief) or not isinstance(briefs, Iterable):
+        raise TypeError(f"briefs: give a list of texts, such as [{briefs!r}]")
+    texts = tuple(briefs)
+    if not texts:
+        raise ValueError("give at least one seed and one brief")
+    for number, each in enumerate(texts, 1):
+        check_brief(as_brief(each), f"brief {number}")
+    return texts
 
 
 def _refuse_loop() -> None:
@@ -117,15 +161,16 @@ LAST: Final = 40
 """How many lines of what happened are shown, the last."""
 
 
-def story(workflow: str, history: History, wrong: Sequence[str], replay: str) -> str:
+def story(workflow: str, played: Played, replay: str) -> str:
     """Returns several lines; runs are numbered in the order in which they began."""
+    history, wrong = played.history, played.wrong
     runs = list(dict.fromkeys(event.run for event in history.events))
     concerned = {run for run in runs if any(run in each for each in wrong)} or set(runs)
     happened = [f"{at:9.2f} s  {what}" for at, what in _list_happenings(history, concerned)]
     lines = [
         f"workflow {workflow} goes wrong with seed {history.seed}; replay it: {replay}",
         *(f"  wrong: {each}" for each in wrong),
-        *_list_faults(history.planted),
+        *_list_faults(history.planted, is_shortened=played.is_shortened),
         "  what happened, in seconds since the start" + (f" (the last {LAST} lines):" if len(happened) > LAST else ":"),
         *(f"  {line}" for line in happened[-LAST:]),
     ]
@@ -135,11 +180,12 @@ def story(workflow: str, history: History, wrong: Sequence[str], replay: str) ->
     return text
 
 
-def _list_faults(planted: Sequence[str]) -> list[str]:
+def _list_faults(planted: Sequence[str], *, is_shortened: bool) -> list[str]:
     if not planted:
         return ["  nothing went wrong on purpose"]
     fault = "this fault" if len(planted) == 1 else f"these {len(planted)} faults"
-    return [f"  it takes {fault}, and nothing else:", *(f"    {each}" for each in planted)]
+    heading = f"  it takes {fault}, and nothing else:" if is_shortened else f"  it had {fault}:"
+    return [heading, *(f"    {each}" for each in planted)]
 
 
 def _list_happenings(history: History, runs: set[str]) -> list[tuple[float, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeAlias
@@ -14,16 +14,18 @@ from redraft.actors import Actor, Workflow
 from redraft.actors.plans.check import check_plan
 from redraft.actors.plans.paths import steps_in
 from redraft.actors.workflow.actor import ActorKey
+from redraft.app.builtin.support.options import nearest
 from redraft.app.testing.faults import CALM, Faults, Odds
 from redraft.app.testing.history import History, Kill, Setting, history
 from redraft.app.testing.nodes import Outside
-from redraft.app.testing.own_actors import Make, OwnActors, RealWork, forbid_real_work
+from redraft.app.testing.own_actors import Make, OwnActors, RealWork
 from redraft.app.workflows.actor_registry import SHIPPED, build_actor_registry
 from redraft.app.workflows.publish_targets import ActorEnvironment
 from redraft.events.errors import ActorError
 from redraft.events.messages.content import Brief
 from redraft.events.messages.domain_events import RunEnded, StepFailed
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.item_ids import run_around
 from redraft.events.messages.plan import Plan
 
 ActorsGiven: TypeAlias = Iterable[Actor] | Mapping[str, Actor]
@@ -51,13 +53,17 @@ UNSTEADY: Final = (
 
 
 class Played(msgspec.Struct, frozen=True):
-    """A history, what is wrong with it, and the error of the check, if that failed."""
+    """A history, what is wrong with it, and the error of the check, if that failed.
+
+    `is_shortened`: each of its faults is needed for that.
+    """
 
     setting: Setting
     history: History
     wrong: tuple[str, ...]
     calls: int
     cause: AssertionError | None = None
+    is_shortened: bool = False
 
     def outcomes(self) -> list[str]:
         """Returns how its runs ended."""
@@ -69,15 +75,17 @@ class Played(msgspec.Struct, frozen=True):
 
 
 def _outcomes(history: History) -> list[str]:
-    return [each.data.outcome for each in history.events if isinstance(each.data, RunEnded)]
+    """Returns how the runs that were submitted ended, without those of their items."""
+    return [end.data.outcome for end in history.events if isinstance(end.data, RunEnded) and not run_around(end.run)]
 
 
 def _all_failed(history: History) -> tuple[str, ...]:
     """Returns a sentence if every run failed, as such a history tests nothing."""
     if set(_outcomes(history)) != {"failed"}:
         return ()
-    why = next(each.data for each in history.events if isinstance(each.data, StepFailed))
-    return (f"failed: every run failed, though no fault was injected: at {why.path}, {why.message}",)
+    why = next((f"at {e.data.path}, {e.data.message}" for e in history.events if isinstance(e.data, StepFailed)), "")
+    end = next(e.data for e in history.events if isinstance(e.data, RunEnded) and not run_around(e.run))
+    return (f"failed: every run failed, though no fault was injected: {why or end.reason}",)
 
 
 class Stage:
@@ -93,6 +101,7 @@ class Stage:
         self._plan = workflow.plan if isinstance(workflow, Workflow) else check_plan(workflow)
         self.name = self._plan.name
         self._make = _maker(self._plan, workflow.actors if isinstance(workflow, Workflow) else {}, actors)
+        self._make(Outside(lambda *_: None))  # what is wrong with them is said before anything begins
         self._check = check
         self._briefs = briefs
 
@@ -104,8 +113,7 @@ class Stage:
             casts.append(OwnActors(self._make, random, faults, kill))
             return casts[-1]
 
-        with forbid_real_work():
-            made = history(seed, self._complete(seed, setting, cast))
+        made = history(seed, self._complete(seed, setting, cast))
         (watched,) = casts
         if watched.real:
             raise RealWork(
@@ -120,7 +128,7 @@ class Stage:
         again = self.play(played.history.seed, played.setting)
         if (again.history.lines(), again.wrong) != (played.history.lines(), played.wrong):
             return msgspec.structs.replace(played, wrong=(*played.wrong, UNSTEADY))
-        return self._thin(self._cut(self._of_fewer_kinds(played)))
+        return msgspec.structs.replace(self._thin(self._cut(self._of_fewer_kinds(played))), is_shortened=True)
 
     def _of_fewer_kinds(self, played: Played) -> Played:
         """Returns the failure with one kind of fault alone, or else without each kind that it does not need."""
@@ -174,16 +182,20 @@ class Stage:
             holds = self._check(outside, made.events)
         except AssertionError as error:
             return (f"check: {str(error) or 'an assertion does not hold'}",), error
+        if isinstance(holds, Coroutine):
+            holds.close()
+            raise TypeError("check is an async function, whose result nobody awaits; define it with def alone")
         return (("check: it returned False",) if holds is False else ()), None
 
 
 def _maker(plan: Plan, built: Mapping[str, Actor], actors: ActorsGiven | Callable[[Outside], ActorsGiven]) -> Make:
     """Returns a function that makes the actors of a worker; given actors replace those of the workflow."""
-    given = actors if callable(actors) else _each(actors)
+    given = actors if callable(actors) and not isinstance(actors, Actor) else _each(actors)
 
     def make(outside: Outside) -> tuple[Actor, ...]:
-        own = (*built.values(), *(_each(given(outside)) if callable(given) else given))
-        mine = {(actor.role, actor.name): actor for actor in own}
+        added = _each(given(outside)) if callable(given) else given
+        mine = {(actor.role, actor.name): actor for actor in (*built.values(), *added)}
+        _refuse_unasked(plan, added)
         for path, step in steps_in(plan.steps):
             key = (step.role, step.actor)
             if key in SHIPPED and key not in PURE and key not in mine:
@@ -193,8 +205,28 @@ def _maker(plan: Plan, built: Mapping[str, Actor], actors: ActorsGiven | Callabl
     return make
 
 
-def _each(actors: ActorsGiven) -> tuple[Actor, ...]:
-    return tuple(actors.values() if isinstance(actors, Mapping) else actors)
+def _refuse_unasked(plan: Plan, actors: Iterable[Actor]) -> None:
+    """Raises ActorError for an actor that no step asks for: the one that it is to stand in for would work instead."""
+    asked = {(step.role, step.actor) for _, step in steps_in(plan.steps)}
+    for actor in actors:
+        if (actor.role, actor.name) not in asked:
+            same = sorted(name for role, name in asked if role == actor.role)
+            names = nearest(actor.name, same, "take it out")
+            raise ActorError(f"no step of {plan.name} asks for the {actor.role} {actor.name!r}; {names}")
+
+
+def _each(actors: ActorsGiven | Actor | Coroutine[Any, Any, Any]) -> tuple[Actor, ...]:
+    """Returns the actors. Raises ActorError for what is none."""
+    if isinstance(actors, Coroutine):
+        actors.close()
+        raise ActorError("the function that makes actors is async; define it with def alone")
+    if isinstance(actors, Actor) or not isinstance(actors, Iterable):
+        raise ActorError(f"{actors!r} is no list of actors; put actors into a list")
+    each = tuple(actors.values() if isinstance(actors, Mapping) else actors)
+    for actor in each:
+        if not isinstance(actor, Actor):
+            raise ActorError(f"{actor!r} is no actor; decorate a function with @generator, @critic or the like")
+    return each
 
 
 def _kind(wrong: str) -> str:

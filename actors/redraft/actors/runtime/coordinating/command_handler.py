@@ -40,6 +40,7 @@ from redraft.events.errors import BusError, CodecError, Conflict, EncryptionKeyM
 from redraft.events.messages.commands import (
     ANSWERS,
     Critiqued,
+    EditDraft,
     EraseRun,
     Failed,
     Message,
@@ -49,7 +50,7 @@ from redraft.events.messages.commands import (
     StartRun,
 )
 from redraft.events.messages.content import MAX_DRAFT_BYTES
-from redraft.events.messages.domain_events import StepRequested
+from redraft.events.messages.domain_events import DraftEdited, DraftGenerated, DraftRefined, StepRequested
 from redraft.events.messages.envelope import Origin, Recorded
 from redraft.events.messages.lessons import Lessons
 from redraft.events.messages.usage import Usage
@@ -226,6 +227,8 @@ class CommandHandler:
         refused = self._refusal(each, aggregate)
         if type(each.message) is EraseRun:
             refused = await self._why_not_erased(run, aggregate)
+        elif type(each.message) is EditDraft:
+            refused = await self._why_not_edited(each.message, aggregate.state)
         if refused:
             return Decided(each, aggregate, aggregate.hash, refused=refused, barred=True)
         aggregate, decision = await self._decide_on_latest(each, aggregate, now)
@@ -312,6 +315,18 @@ class CommandHandler:
         if await self.log.has_key(run):
             return f"run {run} is not erased: its key is there; `redraft erase` deletes it, and then says so"
         return ""
+
+    async def _why_not_edited(self, message: EditDraft, state: RunState) -> str:
+        """Returns why an edit cannot be recorded: the draft that it changes never was; empty if there was such one."""
+        before = message.before
+        if state.status != "running" or (state.current is not None and state.current.ref == before):
+            return ""
+        for event in await self.log.read(message.run):
+            if isinstance(event.data, DraftGenerated | DraftRefined | DraftEdited) and event.data.draft.ref == before:
+                return ""
+        return (
+            f"run {message.run} has no draft {before.version} with the hash {shown(before.sha256)} that could be edited"
+        )
 
     async def _encode_append(self, each: Incoming, aggregate: Aggregate, decision: Decision, now: datetime) -> Decided:
         run, on = each.message.run, aggregate.hash
