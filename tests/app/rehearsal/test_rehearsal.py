@@ -237,8 +237,17 @@ def test_functions_of_a_file_are_not_called():
         (("--critic", "noisy()"), "--critic 'noisy()': it needs sd; write "),
         (("--critic", "noisy(2)"), "--critic 'noisy(2)': sd is above 1; write "),
         (
-            ("--critic", "noisy(0,0,0,0,0)"),
-            "--critic 'noisy(0,0,0,0,0)': it takes 4 numbers at most: sd, bias, approves, confidence; ",
+            ("--critic", "noisy(0,1)"),
+            "--critic 'noisy(0,1)': what follows sd is named, as in bias=1, and a decimal number has a point; write ",
+        ),
+        (
+            ("--critic", "noisy(0, bias=0, 1)"),
+            "--critic 'noisy(0, bias=0, 1)': what follows sd is named, as in approves=1, and ",
+        ),
+        (("--critic", "noisy(0,0,0,0,0)"), "--critic 'noisy(0,0,0,0,0)': what follows sd is named, as in bias=0, and "),
+        (
+            ("--generator", "starts(0, 0, 0)"),
+            "--generator 'starts(0, 0, 0)': it takes 2 numbers at most: quality, sd; ",
         ),
         (("--critic", "noisy(x)"), "--critic 'noisy(x)': 'x' is not a number; "),
         (("--critic", "noisy(nan)"), "--critic 'noisy(nan)': 'nan' is not a finite number; "),
@@ -252,8 +261,12 @@ def test_functions_of_a_file_are_not_called():
         (("--generator", "gains(1)"), "--generator 'gains(1)': there is no 'gains'; write starts(0.5, 0.1), "),
         (("--runs", "0"), "--runs is 0; give 1 to 1,000,000"),
         (("--fails", "2"), "--fails is 2; give a share, 0 to 1"),
-        (("--takes", "-1"), "--takes is -1; give seconds, 0 or more"),
-        (("--takes", "inf"), "--takes is inf; give seconds, 0 or more"),
+        (("--takes", "-1"), "--takes is -1; give seconds, 0 to 1,000,000,000"),
+        (("--takes", "inf"), "--takes is inf; give seconds, 0 to 1,000,000,000"),
+        (("--takes", "1e300"), "--takes is 1e+300; give seconds, 0 to 1,000,000,000"),
+        (("--brief", ""), "--brief is empty: give a file or a text, or leave it out"),
+        (("--until", ""), "--until is empty: give a condition, such as 'score >= 0.9', or leave it out"),
+        (("--budget", " "), "--budget is empty: give limits, such as cost=2, or leave it out"),
         (("--brief", "none.md"), "none.md: there is no such file; correct the path"),
         (("--until", "scor > 1"), "--until: "),
     ],
@@ -263,6 +276,59 @@ def test_what_cannot_be_understood_is_told_in_one_line(options: tuple[str, ...],
     assert (refused.code, refused.out) == (2, "")
     assert one_line(refused).startswith(said)
     assert "--text" not in refused.err
+
+
+UNNAMED = PRICED.replace("model: 'openai:of-my-own', ", "")
+
+
+@pytest.mark.parametrize("name", ["foo", "gpt-5", "openai:", "nobody:gpt-5", "google-gla:gemini"])
+def test_the_name_of_a_model_is_refused_as_by_a_run(name: str):
+    """Though its price is stated, so that no number depends on it."""
+    words = (plan(LOOP.replace(PRICED, UNNAMED)), "--model", name)
+    refused = call("simulate", *words)
+    assert (refused.code, refused.out) == (2, "")
+    assert one_line(refused).startswith(f"model '{name}': ")
+    assert one_line(refused) == one_line(call("run", words[0], "Tides", *words[1:]))
+
+
+def test_a_model_needs_no_key_to_be_rehearsed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    found = document("simulate", plan(LOOP.replace(PRICED, UNNAMED)), "--model", "openai:gpt-5", "--runs", "5")
+    assert found["unpriced"] == 0
+
+
+def test_a_server_of_ones_own_has_models_of_any_name(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("REDRAFT_MODEL_URL", "http://127.0.0.1:9/v1")
+    text = plan(LOOP.replace(PRICED, UNNAMED))
+    assert document("simulate", text, "--model", "foo", "--runs", "5")["unpriced"] == 0
+
+
+NO_LIST = """
+name: sides
+state: {parts: {}}
+steps:
+  - generate: {actor: write}
+  - each: {over: state.parts, name: Parts, body: [{generate: {actor: part}}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "reason"),
+    [
+        (NO_LIST, (), "Parts: the value parts is no list"),
+        (LOOP, ("--takes", "1e9"), "write failed for good: took longer than 300 s"),
+    ],
+)
+def test_it_is_told_why_runs_failed(text: str, options: tuple[str, ...], reason: str):
+    words = ("simulate", plan(text), *SURE, *options, "--runs", "5")
+    assert document(*words)["reason"] == reason
+    assert f"\nthe commonest reason of failed runs: {reason}\n" in call(*words).out
+
+
+def test_where_no_run_failed_no_reason_is_told():
+    words = ("simulate", "plan.yaml", *SURE, "--runs", "5")
+    assert document(*words)["reason"] == ""
+    assert "reason of failed runs" not in call(*words).out
 
 
 def test_a_plan_that_is_not_there_is_told():

@@ -18,6 +18,7 @@ from tests.app.testing.faults import Fault
 from tests.app.testing.faults.every import EVERY
 from tests.trials import first_alone
 
+from redraft.app.testing.__main__ import main
 from redraft.app.testing.faults import CALM
 from redraft.app.testing.garbage import apart
 from redraft.app.testing.history import RESTARTED, Setting, history, shortest
@@ -129,6 +130,34 @@ def test_seeds_are_divided_between_processes():
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     events = sum(len(history(seed).events) for seed in range(12))
     assert done.stdout.startswith(f"12 histories, {events} events, 0 wrong;"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("--seeds 5-3", "--seeds 5-3: give two numbers, the smaller one first, as in 0-200, or one"),
+        ("--seeds 5-", "--seeds 5-: give two numbers, "),
+        ("--seeds x", "--seeds x: give two numbers, "),
+        ("--seeds ²", "--seeds ²: give two numbers, "),
+        ("--jobs -1", "--jobs -1: give a number of processes, 1 to 9,999"),
+        ("--jobs 0", "--jobs 0: give a number of processes, 1 to 9,999"),
+        ("--jobs x", "--jobs x: give a number of processes, 1 to 9,999"),
+        ("--seeds 1 2", "unrecognized arguments: 2; see python -m redraft.app.testing --help"),
+        ("--seeds", "argument --seeds: expected one argument; see python -m redraft.app.testing --help"),
+    ],
+)
+def test_what_makes_no_histories_is_refused_in_one_line(arguments: str, told: str, capsys: pytest.CaptureFixture[str]):
+    assert main(arguments.split()) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert len(shown.err.splitlines()) == 1
+    assert shown.err.startswith(told)
+
+
+def test_one_seed_or_several_are_made_and_counted(capsys: pytest.CaptureFixture[str]):
+    assert [main(["--seeds", each, "--jobs", "1"]) for each in ("3", "3-3", "3-4")] == [0, 0, 0]
+    counts = [line.partition(" histories")[0] for line in capsys.readouterr().out.splitlines()]
+    assert counts == ["1", "1", "2"]
 
 
 @pytest.mark.check

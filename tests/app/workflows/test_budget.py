@@ -75,10 +75,12 @@ def test_a_wall_time_ends_a_call_under_way(folder: Path) -> None:
     [
         ("tokens", "'tokens' is not a limit"),
         ("money=3", "'money=3' is not a limit"),
+        ("tokens=5,tokens=6", "--budget: tokens is given twice; write tokens="),
         ("tokens=many", "'many' is not a number for tokens"),
         ("tokens=0", "budget.tokens is 0"),
         ("cost=nan", "budget.cost is nan"),
         (",", "budget has no limit"),
+        ("", "--budget is empty: give limits, such as cost=2, or leave it out"),
     ],
 )
 def test_a_budget_that_is_none_is_refused_before_anything_is_recorded(folder: Path, budget: str, fault: str) -> None:

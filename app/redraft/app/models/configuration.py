@@ -171,6 +171,18 @@ def check_models(plan: Plan, models: Models, own: frozenset[ActorKey] = frozense
     return check_money(plan, models, own)
 
 
+def check_model_names(plan: Plan, models: Models, own: frozenset[ActorKey] = frozenset()) -> None:
+    """Raises InputError, as `check_models` does, for a name that no model can have; a missing key or name is none."""
+    names = dict.fromkeys(model_in(step, models) for step in asking_in(plan, own))
+    if not any(names) or not is_installed():
+        return
+    from redraft.app.models.provider import name_fault
+
+    for name in filter(None, names):
+        if fault := name_fault(name, models.url):
+            raise InputError(fault)
+
+
 def check_money(plan: Plan, models: Models, own: frozenset[ActorKey] = frozenset()) -> str:
     """Raises InputError for a budget of money in a plan that asks a model of which nobody knows what it costs.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, infer_model
+from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.usage import RequestUsage
 
 from redraft.app.process.logs import without_secrets
@@ -44,16 +45,31 @@ def model_or_fault(name: str, url: str) -> Model | str:
     """The model of this name, see `model_of`; or what is wrong with the name in one line, with the remedy."""
     if not name:
         return _CONFIGURE
-    if ":" not in name and not url:
-        return f"model {name!r}: name the provider too, such as openai:{name}"
-    provider, _, model = name.partition(":")
-    if provider in _FORMER and not url:
-        return f"model {name!r}: the provider has another name now, write {_FORMER[provider]}:{model}"
+    if fault := name_fault(name, url):
+        return fault
     try:
         return model_of(name, url)
     except (UserError, ImportError) as error:
         said = " ".join(str(error).split()).partition(". ")[0].replace("`", "").partition(" or pass it via")[0]
         return without_secrets(f"model {name!r}: {said[:1].lower()}{said[1:]}")
+
+
+def name_fault(name: str, url: str = "") -> str:
+    """Returns the fault of a name that no key mends, as `model_fault` does; a server with a `url` takes any name."""
+    if url:
+        return ""
+    provider, colon, model = name.partition(":")
+    if not colon:
+        return f"model {name!r}: name the provider too, such as openai:{name}"
+    if provider in _FORMER:
+        return f"model {name!r}: the provider has another name now, write {_FORMER[provider]}:{model}"
+    try:
+        infer_provider_class(provider)
+    except ValueError:
+        return f"model {name!r}: unknown model: {name}"
+    except (UserError, ImportError):  # what is missing here; `model_of` says how to mend it
+        return ""
+    return "" if model.strip() else f"model {name!r}: name the model too, such as openai:gpt-5"
 
 
 def _served(name: str, url: str) -> OpenAIChatModel:

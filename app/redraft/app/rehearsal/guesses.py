@@ -157,8 +157,8 @@ def _arguments(kind: type[msgspec.Struct], text: str) -> dict[str, object]:
     fields, values = kind.__struct_fields__, dict[str, object]()
     for place, part in enumerate(parts):
         name, sign, value = part.rpartition("=")
-        if not sign and place >= len(fields):
-            raise ValueError(f"it takes {len(fields)} numbers at most: {', '.join(fields)}")
+        if not sign:
+            _check_place(kind, place, part)
         name = name.strip() if sign else fields[place]
         if name not in fields:
             raise ValueError(f"there is no {name!r}; {nearest(name, fields)}")
@@ -166,6 +166,16 @@ def _arguments(kind: type[msgspec.Struct], text: str) -> dict[str, object]:
             raise ValueError(f"{name} is given twice")
         values[name] = _number(value)
     return values
+
+
+def _check_place(kind: type[msgspec.Struct], place: int, part: str) -> None:
+    """Raises ValueError for a number without a name where there is none to give, or one has to be written."""
+    fields = kind.__struct_fields__
+    if kind is Noisy and place > 0:  # else noisy(0,1), by somebody who writes decimals with a comma, has a bias of 1
+        named = f"{fields[min(place, len(fields) - 1)]}={part}"
+        raise ValueError(f"what follows {fields[0]} is named, as in {named}, and a decimal number has a point")
+    if place >= len(fields):
+        raise ValueError(f"it takes {len(fields)} numbers at most: {', '.join(fields)}")
 
 
 def _number(text: str) -> float:

@@ -65,7 +65,7 @@ class Rehearsed(msgspec.Struct, frozen=True):
     """The result of one run. `iterations` counts those of its outermost loops, `steps` the requested attempts.
 
     `score` is that of the final draft, if it was judged, and `quality` its quality by the guesses; both from 0 to 1.
-    `seconds` is how long the run took, waiting for people included.
+    `seconds` is how long the run took, waiting for people included; `reason` is why it ended.
     """
 
     outcome: Outcome
@@ -75,6 +75,7 @@ class Rehearsed(msgspec.Struct, frozen=True):
     quality: float | None
     usage: Usage
     seconds: float
+    reason: str
     scale: Scale | None = None
 
 
@@ -162,7 +163,8 @@ class _Run:
         quality = self._answers.quality(ended.draft) if ended.draft else None
         seconds = (self._now - NOON).total_seconds()
         used = self._state.usage
-        return Rehearsed(ended.outcome, ended.iterations, self._steps, ended.score, quality, used, seconds, ended.scale)
+        numbers = ended.iterations, self._steps, ended.score, quality, used, seconds
+        return Rehearsed(ended.outcome, *numbers, ended.reason, ended.scale)
 
     def _take(self, message: Message) -> None:
         decision = handle(self._state, message, self._now, choose=self._choose)
@@ -250,7 +252,8 @@ class Spread(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True):
     """The totals of several runs. `outcomes` and `iterations` count runs; `spreads` are by the name of the quantity.
 
-    `unpriced` is the number of calls, in all runs, without a known price, which the cost leaves out.
+    `unpriced` is the number of calls, in all runs, without a known price, which the cost leaves out. `reason` is the
+    commonest of the runs that failed; empty where none did.
     """
 
     runs: int
@@ -259,6 +262,7 @@ class Summary(msgspec.Struct, frozen=True):
     spreads: dict[str, Spread]
     unpriced: int
     scale: Scale | None = None
+    reason: str = ""
 
 
 def summarize(rehearsed: Iterable[Rehearsed]) -> Summary:
@@ -274,6 +278,7 @@ def summarize(rehearsed: Iterable[Rehearsed]) -> Summary:
         "steps": [each.steps for each in runs],
         "seconds": [each.seconds for each in runs],
     }
+    failures = Counter(each.reason for each in runs if each.outcome == "failed").most_common(1)
     return Summary(
         len(runs),
         dict(Counter(each.outcome for each in runs).most_common()),
@@ -281,6 +286,7 @@ def summarize(rehearsed: Iterable[Rehearsed]) -> Summary:
         {name: found for name, values in measured.items() if (found := _spread(values)) is not None},
         sum(each.usage.unpriced for each in runs),
         runs[0].scale if len({each.scale for each in runs if each.score is not None}) == 1 else None,
+        failures[0][0] if failures else "",
     )
 
 

@@ -28,8 +28,10 @@ def read_budget(text: str) -> Budget:
     limits: dict[str, int | float] = {}
     for part in text.replace(",", " ").split():
         name, sign, value = part.partition("=")
-        if not sign or name not in Budget.__struct_fields__ or name in limits:
+        if not sign or name not in Budget.__struct_fields__:
             raise InputError(f"--budget: {part!r} is not a limit; {_FORM}")
+        if name in limits:
+            raise InputError(f"--budget: {name} is given twice; {_FORM}")
         try:
             limits[name] = int(value) if name in _WHOLE_NUMBERS else float(value)
         except ValueError:

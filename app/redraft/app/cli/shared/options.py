@@ -112,6 +112,18 @@ def refuse_blank(key: str | None) -> str | None:
     return key
 
 
+def refuse_empty(remedy: str) -> Callable[[typer.Context, typer.CallbackParam, str], str]:
+    """Returns what raises InputError for an option that is given without a text: a script's variable was empty."""
+
+    def refuse(context: typer.Context, param: typer.CallbackParam, text: str) -> str:
+        source = context.get_parameter_source(param.name or "")
+        if not text.strip() and source is not None and source.name == "COMMANDLINE":
+            raise InputError(f"{param.opts[0]} is empty: give {remedy}, or leave it out")
+        return text
+
+    return refuse
+
+
 LARGEST: Final = 2**63 - 1
 """The largest whole number that the databases take."""
 
@@ -126,11 +138,21 @@ def refuse_beyond(param: typer.CallbackParam, number: int | None) -> int | None:
 class PlanChanges(msgspec.Struct, frozen=True):
     """The options that change the plan of a workflow."""
 
-    until: Annotated[str, typer.Option(help="End the outermost loop when this holds, such as 'score >= 0.9'.")] = ""
+    until: Annotated[
+        str,
+        typer.Option(
+            callback=refuse_empty("a condition, such as 'score >= 0.9'"),
+            help="End the outermost loop when this holds, such as 'score >= 0.9'.",
+        ),
+    ] = ""
     max_iterations: Annotated[int | None, typer.Option(help="The most iterations of the outermost loop.")] = None
     budget: Annotated[
         str,
-        typer.Option(metavar="LIMITS", help="What the run may use at most: tokens=50000,cost=2,calls=40,seconds=600."),
+        typer.Option(
+            metavar="LIMITS",
+            callback=refuse_empty("limits, such as cost=2"),
+            help="What the run may use at most: tokens=50000,cost=2,calls=40,seconds=600.",
+        ),
     ] = ""
     model: Annotated[
         str,

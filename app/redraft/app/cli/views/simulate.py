@@ -92,6 +92,8 @@ def _numbers(name: str, each: Spread, scale: Scale | None) -> list[str]:
 
 
 def _notes(rehearsal: Rehearsal, found: Summary) -> Iterator[str]:
+    if found.reason:
+        yield f"the commonest reason of failed runs: {plain(found.reason)}"
     if found.unpriced:
         calls = counted(found.unpriced, "call")
         yield f"the cost leaves out {calls} whose price is not known: name a --model, or state model_prices"

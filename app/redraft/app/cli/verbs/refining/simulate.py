@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -17,9 +16,10 @@ from redraft.app.cli.shared.options import (
     PlanChanges,
     StateOption,
     WorkflowArgument,
+    refuse_empty,
     with_options,
 )
-from redraft.app.models.configuration import actor_keys, models_of
+from redraft.app.models.configuration import actor_keys, check_model_names, models_of
 from redraft.app.settings.settings import read_settings
 from redraft.app.workflows.sources import override, prepare, read_source
 from redraft.app.workflows.state_values import read_state, with_state
@@ -40,6 +40,9 @@ Examples:
 """
 
 MOST: Final = 1_000_000
+
+LONGEST: Final = 1_000_000_000
+"""Seconds of an answer, at most."""
 
 LENGTH: Final = 400
 """Characters of a brief where none is given."""
@@ -77,7 +80,7 @@ class GuessOptions(msgspec.Struct, frozen=True):
         typer.Option(metavar="GUESS", help="approve(SHARE, after=SECONDS) [default: approve(1)]"),
     ] = []
     fails: Annotated[float, typer.Option(metavar="SHARE", help="How many attempts fail, 0 to 1.")] = 0.0
-    takes: Annotated[float, typer.Option(metavar="SECONDS", help="How long an answer takes, on average.")] = 10.0
+    takes: Annotated[float, typer.Option(metavar="SECONDS", help="How long answers take on average, 0 to 1e9.")] = 10.0
 
 
 @with_options
@@ -88,7 +91,12 @@ def simulate(
     runs: Annotated[int, typer.Option(help="How many runs.")] = 1000,
     seed: Annotated[int, typer.Option(help="The same number gives the same runs.")] = 0,
     brief: Annotated[
-        str, typer.Option(metavar="SOURCE", help="A brief as long as those to come: a file, or the text itself.")
+        str,
+        typer.Option(
+            metavar="SOURCE",
+            callback=refuse_empty("a file or a text"),
+            help="A brief as long as those to come: a file, or the text itself.",
+        ),
     ] = "",
     actors: ActorsOption = "",
     settings: StateOption = [],  # noqa: B006 - never changed
@@ -120,8 +128,8 @@ def _guesses(given: GuessOptions) -> Guesses:
 
     if not 0 <= given.fails <= 1:
         raise InputError(f"--fails is {given.fails:g}; give a share, 0 to 1")
-    if not (math.isfinite(given.takes) and 0 <= given.takes <= 1e9):
-        raise InputError(f"--takes is {given.takes:g}; give seconds, 0 or more")
+    if not 0 <= given.takes <= LONGEST:
+        raise InputError(f"--takes is {given.takes:g}; give seconds, 0 to {LONGEST:,}")
     usual = Guesses()
     return Guesses(
         read_guesses("--critic", given.critic, [Noisy, Scores], usual.critics),
@@ -160,7 +168,9 @@ def _rehearsal(
     check_values(plan, about.state)
     check_changes(plan, about, guesses.changes)
     models, own = models_of(settings), actor_keys(found.actors)
-    return Rehearsal(prepare(plan, about, models, own, changes.model), about, guesses, models, own)
+    prepared = prepare(plan, about, models, own, changes.model)
+    check_model_names(prepared, models, own)
+    return Rehearsal(prepared, about, guesses, models, own)
 
 
 def _check_declared(plan: Plan, actors: str) -> None:
