@@ -49,7 +49,7 @@ def ran(brief: str) -> str:
     return str(json.loads(said("run", "flow.py:flow", brief, "--json"))["run"])
 
 
-def put(run: str, version: object, name: object, state: object) -> None:
+def put(run: str | bytes | None, version: object, name: object, state: object) -> None:
     """Puts a row into the table, past the program and whatever guards it."""
     with closing(sqlite3.connect("store.db")) as connection, connection:
         for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
@@ -131,6 +131,18 @@ def test_a_row_without_a_number_or_of_no_run_stops_nobody() -> None:
     assert {str(line["run"]): line["status"] for line in runs()} == {good: "ended", "stranger": "unreadable"}
     said("events")
     assert call("doctor").code == 0
+
+
+def test_what_checks_a_store_ends_beside_a_run_whose_id_is_no_valid_text() -> None:
+    ran("one")
+    for strange in (b"\xff\xfe", None):
+        put(strange, 1, "x", b"y")
+    with closing(sqlite3.connect("store.db")) as connection, connection:
+        connection.execute("INSERT INTO stored_events VALUES (CAST(x'ff41' AS TEXT), 1, 'x', x'79')")
+    checked = call("audit", "--all", "--verify")
+    assert checked.code == 1
+    assert "3 rows of stored_events name a run by what is no text" in checked.err
+    assert "IndexError" not in call("doctor").out
 
 
 def test_an_event_of_a_later_release_stops_its_run_and_is_read_after_the_upgrade(

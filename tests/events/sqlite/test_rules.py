@@ -16,7 +16,7 @@ import pytest
 from tests.appending import append_to
 
 from redraft.events.backends import open_recorder, open_store
-from redraft.events.errors import Conflict
+from redraft.events.errors import Conflict, StoreError
 from redraft.events.messages.codec import GENESIS
 from redraft.events.store.event_store import NewEvent
 
@@ -24,6 +24,7 @@ OLD = Path(__file__).parents[2] / "samples" / "damaged" / "coordinators.db"
 """A store of the release before the rules, with the damage of two coordinators in it."""
 
 FOLLOWS, ONCE, RULES = "redraft_event_follows", "redraft_event_once", "redraft_event_rules"
+POSITION, TEXTS = "redraft_event_position", "redraft_event_texts"
 Notes = Callable[..., list[NewEvent]]
 
 
@@ -144,6 +145,66 @@ async def test_a_clause_that_does_nothing_on_a_conflict_lets_no_row_in(tmp_path:
             with pytest.raises(sqlite3.IntegrityError, match=f"{ONCE}|{FOLLOWS}"), file:
                 file.execute(insert, (run, version, state("a/test/1", GENESIS)))
         assert file.execute("SELECT count(*) FROM stored_events").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("verb", ["INSERT", *VERBS])
+async def test_nobody_names_the_position_of_an_event_in_a_file(tmp_path: Path, notes: Notes, verb: str) -> None:
+    async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
+        await append_to(store, "a", 0, notes("a", 2))
+    row = ("b", 1, "x", state("b1", GENESIS))
+    with closing(sqlite3.connect(tmp_path / "log.db")) as file:
+        for name, position in (("rowid", 2), ("oid", 3), ("_rowid_", 0), ("rowid", -5), ("rowid", 2**63 - 1)):
+            columns = f"{name}, originator_id, originator_version, topic, state"
+            with pytest.raises(sqlite3.IntegrityError, match=POSITION), file:
+                file.execute(f"{verb} INTO stored_events ({columns}) VALUES (?, ?, ?, ?, ?)", (position, *row))
+        others = ("c", 1, "x", state("c1", GENESIS), "b", 2, "x", state("b2", "a" * 64))
+        file.execute(f"{verb} INTO stored_events VALUES (?, ?, ?, ?)", row)
+        file.execute(f"{verb} INTO stored_events VALUES (?, ?, ?, ?), (?, ?, ?, ?)", others)
+        found = file.execute("SELECT rowid, originator_id FROM stored_events ORDER BY rowid").fetchall()
+    assert found == [(1, "a"), (2, "a"), (3, "b"), (4, "c"), (5, "b")]
+
+
+STRANGE_RUNS = ("x'fffe'", "CAST(x'ff41' AS TEXT)", "CAST(x'e28241' AS TEXT)", "'a' || char(0)", "NULL")
+
+
+@pytest.mark.parametrize("run", STRANGE_RUNS)
+async def test_a_run_and_a_topic_that_are_no_texts_are_refused_by_a_file(
+    tmp_path: Path, notes: Notes, run: str
+) -> None:
+    async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
+        await append_to(store, "a", 0, notes("a"))
+    insert = "INSERT INTO stored_events VALUES ({}, 1, {}, ?)"
+    with closing(sqlite3.connect(tmp_path / "log.db")) as file, file:
+        for values in ((run, "'x'"), ("'b'", "NULL"), ("'b'", "x'78'")):
+            with pytest.raises(sqlite3.IntegrityError, match=TEXTS):
+                file.execute(insert.format(*values), (state("b1", GENESIS),))
+        file.execute(insert.format("'Gezeiten, 潮汐 ]^-'", "'x'"), (state("b1", GENESIS),))
+
+
+async def test_a_run_whose_id_no_store_keeps_is_no_conflict(tmp_path: Path, notes: Notes, postgres_url: str) -> None:
+    """A conflict would be decided on again, and again."""
+    for url in (f"sqlite:///{tmp_path}/log.db", postgres_url):
+        async with open_store(url) as store:
+            with pytest.raises(StoreError) as refused:
+                await append_to(store, "a\0b", 0, notes("a"))
+            assert not isinstance(refused.value, Conflict)
+            assert await store.head() == 0
+
+
+async def test_nobody_chooses_the_position_of_an_event_in_postgresql(postgres_url: str, notes: Notes) -> None:
+    async with open_store(postgres_url) as store:
+        await append_to(store, "a", 0, notes("a", 2))
+    two = "INSERT INTO stored_events VALUES ('b', 1, 'x', %s, %s), ('b', 2, 'x', %s, %s)"
+    first, second = state("b1", GENESIS), state("b2", "a" * 64)
+    with psycopg.connect(postgres_url, autocommit=True) as server:
+        for one, other in ((-5, -4), (0, 1), (3, 5), (4, 3 + 2), (-5, 3), (3, 2**63 - 1), (2**63 - 1, -(2**63))):
+            with pytest.raises(psycopg.IntegrityError) as refused:
+                server.execute(two, (first, one, second, other))
+            assert refused.value.diag.constraint_name in (POSITION, "stored_events_notification_id_idx")
+        server.execute(two, (first, 3, second, 4))
+    async with open_store(postgres_url) as store:
+        assert await append_to(store, "c", 0, notes("c"))
+        assert await store.head() == 5
 
 
 async def test_the_ids_can_be_neither_changed_nor_taken_away(tmp_path: Path, notes: Notes, postgres_url: str) -> None:

@@ -30,6 +30,7 @@ from redraft.events.store.recorder import (
     Notification,
     Opened,
     OperationalError,
+    Place,
     StoredEvent,
 )
 from redraft.events.subscriptions.subscriptions import CREATE, Execute, Subscriptions
@@ -213,8 +214,8 @@ class SimRecorder:
         self._may_fail()
         return self._database.rows.select_after(position, limit, max_bytes)
 
-    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[LogRow]:
-        return self._database.rows.select_by_run(run, version, limit)
+    def select_by_run(self, after: Place, limit: int) -> tuple[Sequence[LogRow], Place]:
+        return self._database.rows.select_by_run(after, limit)
 
     def max_notification_id(self) -> int | None:
         self._may_fail()

@@ -24,7 +24,16 @@ from redraft.events.encryption.keyring import IMPORTED, TABLE, DatabaseKeys
 from redraft.events.postgres.connection import Connections, Cursor, Database, execute
 from redraft.events.postgres.direct_writer import PostgresDirectWriter
 from redraft.events.postgres.schema import EVENTS, inspect, prepare, schema_change
-from redraft.events.store.recorder import LAST, LogRow, Notification, Opened, StoredEvent, versions_between
+from redraft.events.store.recorder import (
+    LAST,
+    LogRow,
+    Notification,
+    Opened,
+    Place,
+    StoredEvent,
+    place_of_last,
+    versions_between,
+)
 
 RECONNECT_SECONDS: Final = 1.0
 """Seconds between the loss of a connection and the next attempt to connect."""
@@ -253,8 +262,9 @@ class PostgresRecorder(PostgresApplicationRecorder):
     def select_after(self, position: int, limit: int, max_bytes: int) -> Sequence[LogRow]:
         return [LogRow(*row) for row in self._fetch(self._select_after, (position, limit, max_bytes))]
 
-    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[LogRow]:
-        return [LogRow(*row) for row in self._fetch(self._select_by_run, (run, version, limit))]
+    def select_by_run(self, after: Place, limit: int) -> tuple[Sequence[LogRow], Place]:
+        page = [LogRow(*row) for row in self._fetch(self._select_by_run, (after.run, after.version, limit))]
+        return page, place_of_last(page, after)
 
     def max_notification_id(self) -> int | None:
         with self.datastore.get_connection() as connection, connection.cursor(row_factory=tuple_row) as cursor:

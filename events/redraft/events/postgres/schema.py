@@ -4,9 +4,9 @@ The events lie in the table of the `eventsourcing` library, with the same column
 read them. They are inserted by one function, `redraft_append`, and nothing changes them.
 
 For every insert, by that function or by hand, the server itself checks that an event follows the one whose hash it
-names as `previous` (version 1: `GENESIS`), and that its id is in the log once, by a table of ids beside the library's
-own; see `sqlite.schema` for the layout of an event. Both rules apply to later inserts, so a database with older damage
-still opens, and is reported.
+names as `previous` (version 1: `GENESIS`), that its position is the next one of the log, and that its id is in the log
+once, by a table of ids beside the library's own; see `sqlite.schema` for the layout of an event. These rules apply to
+later inserts, so a database with older damage still opens, and is reported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from psycopg.sql import SQL, Composed, Identifier
 from redraft.events.errors import IncompatibleStore
 from redraft.events.messages.codec import GENESIS
 from redraft.events.postgres.connection import Connection, Database
-from redraft.events.store.recorder import FOLLOWS, ONCE, Inspection
+from redraft.events.store.recorder import FOLLOWS, ONCE, POSITION, Inspection
 
 SCHEMA_VERSION: Final = 1
 """The version of the tables that this version of Redraft makes, kept in the table `redraft_schema`."""
@@ -107,7 +107,7 @@ _RULES: Final = """
 
     -- Without statistics a server may read whole tables; each row here is found by its key.
     CREATE FUNCTION {follows} () RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $body$
-    DECLARE wrong record;
+    DECLARE wrong record; first bigint; last bigint; number bigint;
     BEGIN
         SELECT added.originator_id AS run, added.originator_version AS version INTO wrong FROM added
         WHERE substring(added.state from position('"previous":"'::bytea in added.state) + 12 for 64) IS DISTINCT FROM
@@ -121,6 +121,14 @@ _RULES: Final = """
             RAISE EXCEPTION '{follows_name}: event % of run % does not follow the last event of its run',
                 wrong.version, wrong.run USING ERRCODE = 'integrity_constraint_violation',
                 CONSTRAINT = '{follows_name}', SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME;
+        END IF;
+        SELECT min(notification_id), max(notification_id), count(*) INTO first, last, number FROM added;
+        IF first < 1 OR last - number >= first OR first > 1 AND NOT EXISTS (
+            SELECT 1 FROM {events} WHERE notification_id = first - 1
+        ) THEN
+            RAISE EXCEPTION '{position_name}: position % is not the next one of the log', first
+                USING ERRCODE = 'integrity_constraint_violation',
+                CONSTRAINT = '{position_name}', SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME;
         END IF;
         INSERT INTO {ids} SELECT {id_of}(state) FROM added;
         RETURN NULL;
@@ -289,6 +297,7 @@ def _statements(text: LiteralString, schema: str) -> Composed:
         once=Identifier(ONCE),
         follows_trigger=Identifier(FOLLOWS),
         follows_name=SQL(FOLLOWS),
+        position_name=SQL(POSITION),
         genesis=GENESIS,
     )
 

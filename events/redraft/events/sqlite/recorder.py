@@ -42,7 +42,7 @@ from redraft.events.sqlite.file import (
 )
 from redraft.events.sqlite.schema import CREATE_IDS, CREATE_LATER, add_rules, inspect, rules_of
 from redraft.events.store.append import NewRow
-from redraft.events.store.recorder import LogRow, Opened, versions_between
+from redraft.events.store.recorder import TEXTS, LogRow, Opened, Place, versions_between
 
 _MOST_ROWS: Final = 4096
 """Rows in one INSERT; SQLite takes 32,766 parameters, four a row."""
@@ -233,15 +233,21 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
                     break
         return found
 
-    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[LogRow]:
-        """See `Recorder`; finds the rows by the index."""
-        table = self.events_table_name
+    def select_by_run(self, after: Place, limit: int) -> tuple[Sequence[LogRow], Place]:
+        """See `Recorder`; finds the rows by the index, and goes on by its very bytes: what is read of text that is not
+        valid comes before it in the index."""
+        table, run = self.events_table_name, "CAST(? AS TEXT)" if after.is_text else "?"
         statement = (
-            f"{_COLUMNS} FROM {table} INDEXED BY sqlite_autoindex_{table}_1 "
-            "WHERE (originator_id, originator_version) > (?, ?) ORDER BY originator_id, originator_version LIMIT ?"
+            f"{_COLUMNS}, CAST(originator_id AS BLOB) FROM {table} INDEXED BY sqlite_autoindex_{table}_1 "
+            f"WHERE (originator_id, originator_version) > ({run}, ?) ORDER BY originator_id, originator_version LIMIT ?"
         )
         with self._reading() as cursor:
-            return [LogRow(*row) for row in cursor.execute(statement, (run, version, limit))]
+            rows = cursor.execute(statement, (after.run, after.version, limit)).fetchall()
+        if rows:
+            _, shown, version, _, _, run = rows[-1]
+            is_torn = isinstance(version, str) and "\N{REPLACEMENT CHARACTER}" in version  # then on behind all texts
+            after = Place(run, b"" if is_torn else version, is_text=isinstance(shown, str))
+        return [LogRow(*row[:5]) for row in rows], after
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Cursor]:
@@ -279,7 +285,8 @@ def _errors_of_the_library() -> Iterator[None]:
     try:
         yield
     except sqlite3.IntegrityError as error:
-        raise IntegrityError(explain(error)) from error
+        kind = DataError if str(error).startswith(TEXTS) else IntegrityError
+        raise kind(explain(error)) from error
     except sqlite3.DataError as error:
         raise DataError(explain(error)) from error
     except sqlite3.OperationalError as error:

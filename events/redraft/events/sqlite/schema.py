@@ -1,8 +1,9 @@
 """The rules that a SQLite file itself enforces on every insert of an event, and a check of the file around its events.
 
 An event follows the one whose hash it names as `previous`: version 1 the `GENESIS` of the codec, any other the event of
-the version before it. And its id is in the log once: a table beside the library's own holds all ids. Both rules apply
-to later inserts, so a file with older damage still opens, and is reported.
+the version before it. Its id is in the log once: a table beside the library's own holds all ids. The file gives it its
+position: nobody names the rowid. And its run and topic are texts. These rules apply to later inserts, so a file with
+older damage still opens, and is reported.
 
 An event is JSON that begins `{"hash":"…","id":"…","time":…,"previous":"…"` (see `codec`), so hash and id have fixed
 places, and the first `"previous":"` is the field, because a quotation mark within a JSON text has a backslash. The
@@ -25,13 +26,13 @@ from redraft.events.encryption.keyring import TABLE as KEYS
 from redraft.events.errors import StoreError
 from redraft.events.messages.codec import GENESIS
 from redraft.events.sqlite.file import SCHEMA_VERSION, connect, explain, is_unavailable, transaction, triggers_of
-from redraft.events.store.recorder import FOLLOWS, ONCE, Inspection
+from redraft.events.store.recorder import FOLLOWS, ONCE, POSITION, TEXTS, Inspection
 
 IDS: Final = "redraft_event_ids"
 """The table of the ids of all events."""
 
 RULES: Final = "redraft_event_rules"
-"""The trigger that enforces both rules."""
+"""The trigger that enforces all rules."""
 
 CREATE_IDS: Final = f"CREATE TABLE {IDS} (id BLOB NOT NULL PRIMARY KEY) WITHOUT ROWID"
 
@@ -45,17 +46,28 @@ _HASH: Final = "substr({0}.state, 10, 64)"
 _HEAD: Final = "substr({0}.state, 82, 8192)"
 _ID: Final = f'substr({{0}}.state, 82, instr({_HEAD}, CAST(\'","time":\' AS BLOB)) - 1)'
 _PREVIOUS: Final = f'substr({{0}}.state, instr({_HEAD}, CAST(\'"previous":"\' AS BLOB)) + 93, 64)'
+_IS_NO_TEXT: Final = (  # of ids beyond ASCII each character has to be what SQLite writes for it: else it is not valid
+    "typeof({0}.originator_id) <> 'text' OR instr({0}.originator_id, char(0)) OR {0}.originator_id GLOB '*[^ -~]*' "
+    "AND EXISTS (WITH RECURSIVE nth(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM nth WHERE n < length({0}.originator_id)"
+    ") SELECT 1 FROM nth WHERE CAST(substr({0}.originator_id, n, 1) AS BLOB) IS NOT "
+    "CAST(char(unicode(substr({0}.originator_id, n, 1))) AS BLOB))"
+)
 
 
 def rules_of(table: str) -> dict[str, str]:
     """Returns the triggers on the table of events, and on that of ids: their statements by their names.
 
-    One trigger enforces both rules, because a second trigger costs an insert as much as a rule does. It runs before the
-    insert: an INSERT OR REPLACE would remove the existing event without firing any trigger.
+    One trigger enforces all rules, because a second trigger costs an insert as much as a rule does. It runs before the
+    insert: an INSERT OR REPLACE would remove the existing event without firing any trigger. There the rowid is -1 where
+    the statement names none. The id of a run is looked at in its first event alone: all others follow that one.
     """
     own, previous, before = _ID.format("NEW"), _PREVIOUS.format("NEW"), _HASH.format("e")
     return {
         RULES: f"CREATE TRIGGER {RULES} BEFORE INSERT ON {table} BEGIN SELECT CASE "  # noqa: S608
+        f"WHEN NEW.rowid <> -1 THEN RAISE(ABORT, '{POSITION}: the database gives an event its position') "
+        f"WHEN typeof(NEW.topic) <> 'text' OR NEW.originator_version = 1 AND ({_IS_NO_TEXT.format('NEW')}) "
+        f"THEN RAISE(ABORT, '{TEXTS}: the id of a run, without the character U+0000, and the topic of an event are "
+        "texts') "
         f"WHEN coalesce({previous}, 0) IS NOT coalesce("
         f"(SELECT CASE e.originator_version WHEN NEW.originator_version - 1 THEN {before} ELSE '' END FROM {table} e "
         "WHERE e.originator_id = NEW.originator_id AND e.originator_version >= NEW.originator_version - 1 "
@@ -96,6 +108,13 @@ def find_ids_fault(connection: sqlite3.Connection, table: str) -> str:
     )
 
 
+def _find_rows_of_no_run(connection: sqlite3.Connection, table: str) -> list[str]:
+    """Returns the fault of rows that are found by no id of a run, whatever hash they have; empty if there are none."""
+    query = f"SELECT count(*) FROM {table} e WHERE {_IS_NO_TEXT.format('e')}"  # noqa: S608
+    (found,) = connection.execute(query).fetchone()
+    return [f"{found} rows of {table} name a run by what is no text: they were not recorded by Redraft"] * bool(found)
+
+
 def _ids_in(table: str) -> str:
     """Returns a query for the ids of all events, without rows that are no events."""
     own = _ID.format("e")
@@ -129,8 +148,10 @@ def inspect(path: Path, table: str, statements: Sequence[str]) -> Inspection:
             faults += _schema(connection, table, statements[0])
             if connection.execute("PRAGMA user_version").fetchone() != (SCHEMA_VERSION,):
                 faults.append("the version of its tables was changed")
-            if told == ["ok"] and (fault := find_ids_fault(connection, table)):
-                otherwise.append(fault)
+            if told == ["ok"]:
+                faults += _find_rows_of_no_run(connection, table)
+                if fault := find_ids_fault(connection, table):
+                    otherwise.append(fault)
     except sqlite3.Error as error:
         if is_unavailable(error):
             raise StoreError(f"store {path}: {explain(error)}") from error

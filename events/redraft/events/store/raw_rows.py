@@ -7,8 +7,9 @@ meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 import msgspec
@@ -22,6 +23,7 @@ from redraft.events.store.recorder import (
     LogRow,
     Notification,
     PersistenceError,
+    Place,
     Recorder,
     StoredEvent,
     explain,
@@ -109,10 +111,14 @@ class RowCopier:
         rows = await self._read(lambda: self._recorder.select_events(run, gt=after, lte=upto))
         return [_to_raw_row(row) for row in rows]
 
-    async def by_run(self, run: str, version: int) -> Sequence[RawRow]:
-        """Returns the next rows in the order of runs and versions, after this version of this run."""
-        rows = await self._read(lambda: self._recorder.select_by_run(run, version, AT_ONCE))
-        return [_to_raw_row(row) for row in rows]
+    async def by_run(self) -> AsyncIterator[Sequence[RawRow]]:
+        """Yields all rows in the order of runs and versions, some at a time."""
+        after = Place()
+        while True:
+            rows, after = await self._read(partial(self._recorder.select_by_run, after, AT_ONCE))
+            if not rows:
+                return
+            yield [_to_raw_row(row) for row in rows]
 
     async def version(self, run: str) -> int:
         """Returns the version of the last event of a run; 0 when there is none."""

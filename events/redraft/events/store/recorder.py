@@ -49,6 +49,17 @@ class LogRow(msgspec.Struct, frozen=True, gc=False):
     state: bytes
 
 
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """A place in the order of runs and versions, at which a row is, as its database compares it; at first before all.
+
+    Where a file was tampered with, a run's id may be any bytes, or no text at all (`is_text`).
+    """
+
+    run: str | bytes = ""
+    version: int | bytes = 0
+    is_text: bool = True
+
+
 class Recorder(Protocol):
     """The part of the library's recorder that the event store needs, and what it needs besides. Its calls block."""
 
@@ -74,8 +85,8 @@ class Recorder(Protocol):
     def select_after(self, position: int, limit: int, max_bytes: int) -> Sequence[LogRow]:
         """Returns the rows of the log after a position, of at most `max_bytes` together, but at least one."""
 
-    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[LogRow]:
-        """Returns rows in the order of runs and versions, after this version of this run, each with its position."""
+    def select_by_run(self, after: Place, limit: int) -> tuple[Sequence[LogRow], Place]:
+        """Returns rows in the order of runs and versions, each with its position, after a place; and the last's."""
 
     def max_notification_id(self) -> int | None:
         """Returns the position of the last event, None when there is none."""
@@ -96,6 +107,12 @@ FOLLOWS: Final = "redraft_event_follows"
 
 ONCE: Final = "redraft_event_once"
 """The rule of every database that an event's id is in the log once, as errors name it."""
+
+POSITION: Final = "redraft_event_position"
+"""The rule of databases that nobody chooses an event's position in the log, as errors name it."""
+
+TEXTS: Final = "redraft_event_texts"
+"""The rule of SQLite, where a column takes any value, that run and topic of an event are texts, as errors name it."""
 
 LAST: Final = 2**63 - 1
 """The highest version and position that a database can hold."""
@@ -204,12 +221,18 @@ class MemoryRecorder(POPOApplicationRecorder):
             for row in self.select_notifications(position, limit, inclusive_of_start=False)
         ]
 
-    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[LogRow]:
+    def select_by_run(self, after: Place, limit: int) -> tuple[Sequence[LogRow], Place]:
         with self._database_lock:
             found = [(str(s.originator_id), s.originator_version, at) for at, s in enumerate(self._stored_events)]
-            chosen = nsmallest(limit, (each for each in found if each[:2] > (run, version)))
+            chosen = nsmallest(limit, (each for each in found if each[:2] > (after.run, after.version)))
             rows = [(self._stored_events[at], at + 1) for _, _, at in chosen]
-            return [LogRow(at, str(s.originator_id), s.originator_version, s.topic, s.state) for s, at in rows]
+            page = [LogRow(at, str(s.originator_id), s.originator_version, s.topic, s.state) for s, at in rows]
+            return page, place_of_last(page, after)
+
+
+def place_of_last(page: Sequence[LogRow], after: Place) -> Place:
+    """Returns the place of the last row of a page; that after which it begins where it has none."""
+    return Place(page[-1].originator_id, page[-1].originator_version) if page else after
 
 
 def explain(error: BaseException) -> str:

@@ -20,7 +20,7 @@ from redraft.events.errors import EncryptionKeyMissing, StoreError, Tampered
 from redraft.events.messages.codec import GENESIS, link_of, verify_content
 from redraft.events.messages.domain_events import RunErased
 from redraft.events.messages.event_names import EVENT_NAMES
-from redraft.events.store.recorder import Inspection, LogRow, Recorder
+from redraft.events.store.recorder import Inspection, LogRow, Place, Recorder
 
 AT_ONCE: Final = 500
 """Rows that one step reads."""
@@ -131,8 +131,8 @@ class LogCheck:
                 self._verify_row(row)
             yield True
         self._report_gap(self._head + 1)
-        run = _Run("")
-        while rows := self._recorder.select_by_run(run.name, run.version, AT_ONCE):
+        run, (rows, place) = _Run(""), self._recorder.select_by_run(Place(), AT_ONCE)
+        while rows:
             for row in rows:
                 if row.originator_id != run.name:
                     self._end_run(run)
@@ -140,6 +140,7 @@ class LogCheck:
                     self._runs += 1
                 self._follow(run, row)
             yield True
+            rows, place = self._recorder.select_by_run(place, AT_ONCE)
         self._end_run(run)
         if (self._others, self._other_sum) != (self._events, self._sum):
             self._report("what the database finds by run is not what is in the log: its index was changed")

@@ -254,7 +254,7 @@ async def _requests(store: EventStore, runs: Sequence[str]) -> Check:
             continue  # the check of the runs reports it
         try:
             refused += [run for event in events if _is_refused(event)]
-            if not isinstance(events[-1].data, RunEnded):
+            if events and not isinstance(events[-1].data, RunEnded):  # no row is found by an id that is no valid text
                 await _make_all(store, events)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a run concerns that run alone
             raise_if_unavailable(error)

@@ -131,7 +131,7 @@ async def _read_runs(copying: RowCopier, head: int) -> AsyncIterator[tuple[str, 
     """Yields each run with its rows, up to a position of the log."""
     last: RawRow | None = None
     rows: list[Row] = []
-    while page := await copying.by_run(*((last.run, last.version) if last else ("", 0))):
+    async for page in copying.by_run():
         for kept in page:
             if last is not None and kept.run != last.run:
                 yield last.run, rows

@@ -20,6 +20,7 @@ import msgspec
 
 from redraft.app.record.copying.archive import ArchiveWriter, Item, RunKey, read_archive
 from redraft.events.backends import open_store
+from redraft.events.bus.port import LONGEST_ATTRIBUTE
 from redraft.events.errors import CodecError, EncryptionKeyMissing, InputError, Tampered
 from redraft.events.messages.codec import GENESIS, decode_event, link_of
 from redraft.events.messages.content import MAX_DRAFT_BYTES
@@ -128,6 +129,9 @@ BATCH_BYTES: Final = 16 * 1024 * 1024
 _LARGE: Final = 1024 * 1024
 """The bytes that an event of an archive may have which this release does not read, as later ones may add fields."""
 
+_LONGEST_ID: Final = LONGEST_ATTRIBUTE + 20
+"""The most characters of an event's id: it begins with that of the message which caused it, and its number follows."""
+
 _ERASED: Final = EVENT_NAMES[RunErased]
 
 
@@ -200,6 +204,7 @@ async def _check_archive(rows: RowCopier, path: Path, draft_limit: int) -> dict[
     with Ids() as ids:
         async for batch in _read_batches(path, draft_limit):
             for item in batch:
+                _check_run(path, item.run)
                 if item.run not in runs:
                     runs[item.run] = _Run(there=await rows.version(item.run))
                 if isinstance(item, RawRow):
@@ -212,6 +217,12 @@ async def _check_archive(rows: RowCopier, path: Path, draft_limit: int) -> dict[
         if not run.version:
             raise InputError(f"archive {path} has a key for run {name}, but no event of it; export it again")
     return runs
+
+
+def _check_run(path: Path, run: str) -> None:
+    """Raises InputError for the id of a run that no database keeps."""
+    if "\0" in run:
+        raise InputError(f"archive {path}: {run!r} cannot be the id of a run: it holds the character U+0000")
 
 
 def _check_next(path: Path, run: _Run, event: RawRow) -> None:
@@ -232,6 +243,11 @@ def _check_next(path: Path, run: _Run, event: RawRow) -> None:
             f"archive {path}: {place} cannot be read here: {error.__cause__ or error}; upgrade Redraft, or leave the "
             f"run out: redraft export --without {event.run}"
         ) from None
+    if len(read.id) > _LONGEST_ID:
+        raise InputError(
+            f"archive {path}: {place} has an id of {len(read.id):,} characters; the limit is {_LONGEST_ID:,}; leave "
+            f"the run out: redraft export --without {event.run}"
+        )
     if len(event.state) > _LARGE and not read.encrypted:
         known = len(msgspec.json.encode(read.data))
         if len(event.state) - known > _LARGE:

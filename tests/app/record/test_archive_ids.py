@@ -1,0 +1,68 @@
+"""Archives with ids that a store does not take: refused before anything is put in, by every kind of store."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from tests.app.cli.test_reading import LOUD
+from tests.app.cli_calls import call, one_line
+from tests.app.record.test_archive import ended, export, kept, lines, rewrite, run
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a store that has a run of its own; an archive of one run is beside it."""
+    monkeypatch.chdir(tmp_path)
+    Path("loud.py").write_text(LOUD)
+    url = "sqlite:///target.db" if request.param == "sqlite" else str(request.getfixturevalue("postgres_url"))
+    for store in (url, "sqlite:///store.db"):
+        monkeypatch.setenv("REDRAFT_STORE", store)
+        run("One")
+    export()
+    return url
+
+
+def renamed(name: str = "", event_id: str = "") -> str:
+    """Gives the archive's run another name, or its last event another id, with hashes that fit; returns the run."""
+    head, *events, _ = lines()
+    previous, made = "0" * 64, []
+    for at, line in enumerate(map(json.loads, events), 1):
+        place = {"position": at, "run": name or line["run"], "version": line["version"], "name": line["name"]}
+        rest = {key: value for key, value in line.items() if key not in (*place, "hash")} | {"previous": previous}
+        if event_id and at == len(events):
+            rest["id"] = event_id
+        plain = json.dumps(rest, separators=(",", ":"), ensure_ascii=False)
+        named = f"{place['run']}\n{place['version']}\n{place['name']}\n{plain}"
+        previous = sha256(named.encode()).hexdigest()
+        begun = json.dumps(place, separators=(",", ":"), ensure_ascii=False)[:-1]
+        made.append(f'{begun},"hash":"{previous}",{plain[1:]}\n'.encode())
+    rewrite(ended([head, *made]))
+    return str(place["run"])
+
+
+def refused(target: str, told: str) -> None:
+    before = kept(target)
+    said = call("import", "archive", "--store", target)
+    assert said.code == 2, said
+    assert told in one_line(said)
+    assert kept(target) == before
+
+
+def test_an_id_that_no_message_could_have_is_refused(target: str) -> None:
+    longest = "i" * 1_020
+    renamed(event_id=f"{longest}i")
+    refused(target, "has an id of 1,021 characters; the limit is 1,020; leave the run out: redraft export --without ")
+    renamed(event_id="i" * 9_000)
+    refused(target, "has an id of 9,000 characters")
+    renamed(event_id=longest)
+    assert call("import", "archive", "--store", target).code == 0
+
+
+def test_a_run_whose_id_holds_a_zero_is_refused(target: str) -> None:
+    renamed(name="x\0y")
+    refused(target, r"archive archive: 'x\x00y' cannot be the id of a run: it holds the character U+0000")
+    renamed(name="x y")
+    assert call("import", "archive", "--store", target).code == 0
