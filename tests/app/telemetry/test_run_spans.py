@@ -14,6 +14,7 @@ from tests.streams import recorded
 from redraft.actors import Critique, Workflow, critic, generator, outputs, refiner, repeat, score
 from redraft.app.settings.settings import read_settings
 from redraft.app.telemetry.run_spans import RunSpans, Span
+from redraft.app.telemetry.telemetry import nanoseconds
 from redraft.app.testing.history import history as simulated
 from redraft.app.wiring.local import open_local
 from redraft.events.messages.content import DraftRef
@@ -176,3 +177,8 @@ def test_a_traceparent_comes_back_as_it_was() -> None:
         assert context is not None
         assert context.traceparent == text
     assert len(span_id("run", "loop", "Loop")) == 16
+
+
+@pytest.mark.parametrize("time", [datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC)])
+def test_a_time_at_the_end_of_the_calendar_fits_the_64_bits_of_a_span(time: datetime) -> None:
+    assert 0 <= nanoseconds(time) < 2**63

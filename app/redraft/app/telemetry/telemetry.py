@@ -95,6 +95,9 @@ def _telemetry(tracing: Any, metering: Any) -> Telemetry:  # noqa: ANN401 - the 
     return Telemetry(tracing.get_tracer(NAME) if tracing else None, meters)
 
 
+_MOST_NANOSECONDS: Final = 2**63 - 1
+
+
 def nanoseconds(at: datetime) -> int:
-    """Returns a time as OpenTelemetry counts it."""
-    return int(at.timestamp() * 1_000_000) * 1_000
+    """Returns a time as OpenTelemetry counts it; one that its 64 bits do not hold as the nearest that they do."""
+    return min(max(int(at.timestamp() * 1_000_000) * 1_000, 0), _MOST_NANOSECONDS)

@@ -250,15 +250,37 @@ def unchanged(entry: Unreadable) -> Iterable[Change]:
     return ()
 
 
+EARLIEST: Final = datetime(2, 1, 1, tzinfo=UTC)
+LATEST: Final = datetime(9998, 12, 31, 23, 59, 59, tzinfo=UTC)
+"""The first and the last time in a row. Each is a year from the end of the calendar: every zone can show it, a whole
+number of seconds names it, and whoever reads it may add a wait. The times of events are anybody's: one that is earlier
+or later, as in an archive by a stranger, is stored and read as these."""
+
+_LOWEST: Final = EARLIEST.timestamp()
+_HIGHEST: Final = LATEST.timestamp()
+
+
 @lru_cache(maxsize=64)  # that of an event is asked for by every projection
 def seconds(time: datetime) -> float:
-    """Returns a time as it is stored in a row: seconds since 1970 in UTC, exact to the microsecond."""
-    return time.timestamp()
+    """Returns a time as it is stored in a row: seconds since 1970 in UTC, exact to the microsecond.
+
+    A time before `EARLIEST` or after `LATEST` is stored as that.
+    """
+    return _within(time.timestamp())
+
+
+def seconds_after(time: datetime, wait: float) -> float:
+    """Returns, as `seconds` does, the time so many seconds after another one."""
+    return _within(time.timestamp() + wait)
 
 
 def moment(value: Value) -> datetime:
-    """Returns the UTC time of a value stored by `seconds`."""
-    return datetime.fromtimestamp(cast("float", value), UTC)
+    """Returns the UTC time of a value stored by `seconds`; never one before `EARLIEST` or after `LATEST`."""
+    return datetime.fromtimestamp(_within(cast("float", value)), UTC)
+
+
+def _within(stored: float) -> float:
+    return min(max(stored, _LOWEST), _HIGHEST)
 
 
 def times(row: Row, *names: str) -> dict[str, datetime | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -24,6 +24,7 @@ RunSort: TypeAlias = Literal["started", "updated", "iterations", "score", "token
 """The order of a list; runs without a score come after all that have one, the other way round before them."""
 
 _COLUMNS: Final = ", ".join(TABLE.columns)
+_DAY: Final = 86_400
 _MAX_NAMED: Final = 5
 """How many candidates an error names when a text fits several runs."""
 
@@ -202,7 +203,7 @@ async def spent_on(views: Views, workflow: str, day: datetime, excluded: str = "
 
     That of the runs of their items is included, from their beginning on and once.
     """
-    begin = day.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    begin = seconds(day) // _DAY * _DAY
     chosen = "workflow = :workflow AND started < :end AND item_of IS NULL AND run <> :excluded"
     sql = f"""
         SELECT coalesce(sum(tokens - items_tokens), 0), coalesce(sum(cost - items_cost), 0),
@@ -210,7 +211,7 @@ async def spent_on(views: Views, workflow: str, day: datetime, excluded: str = "
         FROM runs WHERE started >= :begin
             AND ({chosen} OR root IS NOT NULL AND root IN (SELECT run FROM runs WHERE started >= :begin AND {chosen}))
     """  # noqa: S608 - made of what stands above
-    times_of_day = {"begin": seconds(begin), "end": seconds(begin + timedelta(days=1))}
+    times_of_day = {"begin": begin, "end": begin + _DAY}
     ((tokens, cost, calls),) = await views.query(sql, {"workflow": workflow, "excluded": excluded, **times_of_day})
     return Usage(int(tokens or 0), float(cost or 0), int(calls or 0))
 

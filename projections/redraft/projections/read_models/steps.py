@@ -6,7 +6,7 @@ The rows of a run are deleted when it ends, so the table stays as small as the c
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, Literal, TypeAlias, assert_never, cast
 
 import msgspec
@@ -25,6 +25,7 @@ from redraft.projections.engine.projection import (
     Table,
     moment,
     seconds,
+    seconds_after,
     without_texts,
 )
 from redraft.projections.engine.storage import row_decoder
@@ -70,7 +71,7 @@ run around that of an item.
 """
 _EMPTY: Final = TABLE.empty_row()
 
-_LOOK_AFTER: Final = timedelta(minutes=1)
+_LOOK_AFTER: Final = 60.0
 """How long after its beginning it is looked after whether a run of an item has missed something."""
 
 UNANSWERED: Final = ("open", "waiting")
@@ -150,16 +151,16 @@ def _time_limit_changes(recorded: Recorded, event: events.RunStarted) -> tuple[P
     """
     budget = event.plan.budget
     if event.of is not None:
-        row = _open_row(recorded, "", recorded.time + _LOOK_AFTER)
+        row = _open_row(recorded, "", seconds_after(recorded.time, _LOOK_AFTER))
         return (Put("steps", {**row, "status": "limit"}),)
     if budget is None or budget.seconds is None:
         return ()
-    row = _open_row(recorded, "", event.at + timedelta(seconds=budget.seconds))
+    row = _open_row(recorded, "", seconds_after(event.at, budget.seconds))
     return (Put("steps", {**row, "status": "limit"}),)
 
 
 def _request_row(recorded: Recorded, event: events.StepRequested) -> Row:
-    row = _open_row(recorded, event.path, event.due)
+    row = _open_row(recorded, event.path, seconds(event.due))
     row["role"], row["actor"], row["attempt"] = event.role, event.actor, event.attempt
     row["draft"], row["queue_wait"] = event.draft.version if event.draft else None, event.queue_wait
     return row
@@ -167,12 +168,11 @@ def _request_row(recorded: Recorded, event: events.StepRequested) -> Row:
 
 def _approval_row(recorded: Recorded, event: events.ApprovalRequested) -> Row:
     asked: Row = {"actor": ", ".join(event.approvers) or "anybody", "draft": event.draft.version}
-    return _open_row(recorded, event.path, event.due) | {"role": "approver"} | asked
+    return _open_row(recorded, event.path, seconds(event.due)) | {"role": "approver"} | asked
 
 
-def _open_row(recorded: Recorded, path: str, due: datetime) -> Row:
+def _open_row(recorded: Recorded, path: str, timer: float) -> Row:
     """Returns the row of an open step, without role, actor and draft."""
-    timer = seconds(due)
     return {
         **_EMPTY,
         "run": recorded.run,

@@ -19,6 +19,7 @@ from redraft.app.cli.doctor.system_checks import (
     stream_checks,
 )
 from redraft.app.process.logs import shown_url
+from redraft.app.record.clock_times import CLOCKS_SHOW, runs_of_strange_times
 from redraft.app.record.copying.with_texts import find_command
 from redraft.app.settings.settings import LOCAL, Settings
 from redraft.app.wiring.deployment import MEMORY
@@ -235,12 +236,23 @@ async def _runs(settings: Settings, store: EventStore, views: Views, *, deep: bo
         remedy = f": they wait in their queues, see below, or, {lost}"
     late = Check("steps", "warn", f"{counted(overdue, 'step')} past the due time{remedy}")
     yield late if overdue else Check("steps", "ok", "none is overdue")
+    for found in await _strange_times(views):
+        yield found
     lines = await list_runs(views, limit=EVERY_RUN if deep else SAMPLE, items=True)
     yield await _requests(store, [line.run for line in lines])
     yield await _check_hashes(store, views, deep=deep)
     if deep:
         yield await _records(store)
     yield await _versions(store, views, deep=deep)
+
+
+async def _strange_times(views: Views) -> list[Check]:
+    """Names the runs with times that no clock shows, as a stranger's row may hold them."""
+    runs = await runs_of_strange_times(views)
+    more = f"; {counted(len(runs) - MOST_ACTORS, 'other run')} like it" if len(runs) > MOST_ACTORS else ""
+    said = f"has times that no clock shows (they are {CLOCKS_SHOW}), so its steps fall due at once or never"
+    remedies = {run: f"redraft quarantine {quoted(run)} --reason …{more}" for run in runs[:MOST_ACTORS]}
+    return [Check("times", "warn", f"run {plain(run)} {said}; {remedy}") for run, remedy in remedies.items()]
 
 
 async def _requests(store: EventStore, runs: Sequence[str]) -> Check:

@@ -18,6 +18,7 @@ from typing import IO, Final, TypeAlias
 
 import msgspec
 
+from redraft.app.record.clock_times import CLOCKS_SHOW, find_strange_time
 from redraft.app.record.copying.archive import ArchiveWriter, Item, RunKey, read_archive
 from redraft.events.backends import open_store
 from redraft.events.bus.port import LONGEST_ATTRIBUTE
@@ -226,7 +227,8 @@ def _check_run(path: Path, run: str) -> None:
 
 
 def _check_next(path: Path, run: _Run, event: RawRow) -> None:
-    """Raises InputError unless the event follows the last one of its run, and is known to this release."""
+    """Raises InputError unless the event follows the last one of its run, is known to this release, and has times that
+    some clock may show."""
     if event.version != run.version + 1:
         raise InputError(
             f"archive {path}: event {run.version + 1} of run {event.run} is missing; export the whole run again"
@@ -247,6 +249,11 @@ def _check_next(path: Path, run: _Run, event: RawRow) -> None:
         raise InputError(
             f"archive {path}: {place} has an id of {len(read.id):,} characters; the limit is {_LONGEST_ID:,}; leave "
             f"the run out: redraft export --without {event.run}"
+        )
+    if strange := find_strange_time(read):
+        raise InputError(
+            f"archive {path}: {place} has a time that no clock shows ({strange}); they are {CLOCKS_SHOW}: leave the "
+            f"run out: redraft export --without {event.run}"
         )
     if len(event.state) > _LARGE and not read.encrypted:
         known = len(msgspec.json.encode(read.data))
