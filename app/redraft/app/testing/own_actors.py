@@ -63,11 +63,9 @@ def forbid_real_work() -> Iterator[None]:
     with ExitStack() as replaced:
         replaced.enter_context(patch.object(threading.Thread, "start", _start_thread))
         replaced.enter_context(patch.object(threading.Condition, "wait", _wait))
-        replaced.enter_context(patch.object(select, "select", _refusing("redraft.wait_for_file", select.select)))
-        replaced.enter_context(patch.object(select, "poll", _refusing("redraft.wait_for_file", select.poll)))
-        replaced.enter_context(
-            patch.object(_thread, "start_new_thread", _refusing(_NEW_THREAD, _thread.start_new_thread))
-        )
+        for module, call, event in _WAITING:
+            if hasattr(module, call):  # not every system has each
+                replaced.enter_context(patch.object(module, call, _refusing(event, getattr(module, call))))
         for names, name in _names_of_sleep():
             replaced.callback(names.__setitem__, name, _SLEEP)
             names[name] = _sleep
@@ -126,6 +124,12 @@ def _names_of_sleep() -> list[tuple[dict[str, Any], str]]:
 
 
 _NEW_THREAD: Final = "_thread.start_new_thread"
+_WAITING: Final = (
+    (select, "select", "redraft.wait_for_file"),
+    (select, "poll", "redraft.wait_for_file"),
+    (_thread, "start_new_thread", _NEW_THREAD),
+)
+"""Modules, the names of functions in them that have no audit event, and the event that stands for each."""
 _SLEEP: Final = time.sleep
 _START: Final = threading.Thread.start
 _WAIT: Final = threading.Condition.wait
