@@ -63,16 +63,16 @@ def last_of(run: str) -> tuple[int, str]:
     return last["version"], last["hash"]
 
 
-def later(run: str, name: str, data: dict[str, object]) -> int:
+def later(run: str, name: str, data: dict[str, object], **more: str) -> int:
     """Appends an event as a later release would; gives its version."""
     version, previous = last_of(run)
-    put_event(run, version + 1, previous, name, data)
+    put_event(run, version + 1, previous, name, data, **more)
     return version + 1
 
 
-def put_event(run: str, version: int, previous: str, name: str, data: dict[str, object]) -> None:
+def put_event(run: str, version: int, previous: str, name: str, data: dict[str, object], **more: str) -> None:
     facts = {"id": f"{run}-{version}", "time": "2030-01-01T00:00:00Z", "previous": previous, "actor": "x", "data": data}
-    plain = json.dumps(facts).encode()
+    plain = json.dumps(facts | more).encode()
     own = _fingerprint(run, version, name, plain)
     put(run, version, name, b'%b%b",%b' % (HASHED, own.encode(), plain[1:]))
 

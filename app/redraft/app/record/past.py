@@ -88,7 +88,7 @@ async def events_at(
     """Returns what `events_of` does, up to a version (`7`) or a time (`2026-01-03T10:00Z`, `2h` ago); empty: all."""
     if not at:
         return await events_of(log, text, report=report)
-    if at.lstrip("-").isdecimal() and len(at) < DIGITS:
+    if at.removeprefix("-").isdecimal() and len(at) < DIGITS:
         return await events_of(log, text, int(at), report)
     try:
         when = moment(at, datetime.now(UTC), "--at")

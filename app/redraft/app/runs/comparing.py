@@ -14,7 +14,7 @@ from redraft.actors.deciding.policy import Policy
 from redraft.actors.replay.whatif import Decision, Divergence, RunSummary, WhatIf, what_if_each
 from redraft.app.wiring.local import LocalRuntime
 from redraft.app.workflows.sources import margin_of, read_condition
-from redraft.events.errors import InputError
+from redraft.events.errors import InputError, StoreError, Tampered
 from redraft.events.messages.conditions import Condition
 from redraft.events.messages.content import Mark
 from redraft.events.messages.domain_events import StepRequested
@@ -103,7 +103,8 @@ def _mean_measures(ended: Sequence[RunSummary]) -> dict[str, float]:
 async def compare_policies(
     log: LocalRuntime, chosen: RunFilter, limit: int, policies: Sequence[Policy], loop: str
 ) -> Comparison:
-    """Returns the runs as recorded, then under each policy; without those for whose plan a policy cannot be read.
+    """Returns the runs as recorded, then under each policy; without those for whose plan a policy cannot be read, and
+    those whose record does not follow its plan.
 
     Raises InputError when no run fits the filter, or what cannot be read for the newest when it is so for all.
     """
@@ -113,11 +114,15 @@ async def compare_policies(
     found: list[list[WhatIf]] = []
     faults: list[InputError] = []
     for line in lines:
-        events = await log.store.read(line.run)
         try:
+            events = await log.store.read(line.run)
             found.append(await asyncio.to_thread(what_if_each, events, policies, loop))
         except InputError as error:
             faults.append(error)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one run concerns that run alone
+            if isinstance(error, StoreError) and not isinstance(error, Tampered):
+                raise
+            faults.append(InputError("the record does not follow its plan: redraft audit --all --verify names the run"))
     if not found:
         raise faults[0]
     runs = [(each[0].recorded, *(policy.imagined for policy in each)) for each in found]

@@ -16,16 +16,20 @@ ReadRun: TypeAlias = Callable[[str], Awaitable[Sequence[Recorded]]]
 """Returns the events of a run that can be read; none for a run that is not there."""
 
 
-async def whole_tree(stream: Sequence[Recorded], read: ReadRun, until: datetime | None = None) -> Tree:
+async def whole_tree(
+    stream: Sequence[Recorded], read: ReadRun, until: datetime | None = None, around: frozenset[str] = frozenset()
+) -> Tree:
     """Returns the tree of a run after these events, with those of its items' runs, `until` a time (UTC) or as they are.
 
-    The run of an item that is not there has no tree.
+    The run of an item that is not there has no tree, nor has one that is also one of the runs `around` it: nobody but a
+    stranger records that.
     """
     inner: dict[str, Tree] = {}
+    around |= {stream[0].run} if stream else set()
     for path, run in item_runs(stream):
         events = [event for event in await read(run) if until is None or event.time <= until]
-        if events:
-            inner[path] = await whole_tree(events, read, until)
+        if events and run not in around:
+            inner[path] = await whole_tree(events, read, until, around)
     return tree(stream, inner)
 
 

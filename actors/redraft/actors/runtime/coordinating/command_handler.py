@@ -51,7 +51,7 @@ from redraft.events.messages.commands import (
 )
 from redraft.events.messages.content import MAX_DRAFT_BYTES
 from redraft.events.messages.domain_events import DraftEdited, DraftGenerated, DraftRefined, StepRequested
-from redraft.events.messages.envelope import Origin, Recorded
+from redraft.events.messages.envelope import Entry, Origin, Recorded
 from redraft.events.messages.lessons import Lessons
 from redraft.events.messages.usage import Usage
 from redraft.events.store.append import Append, Encoded
@@ -67,6 +67,8 @@ class RunStore(Protocol):
     def hand_in(self, appends: Sequence[Encoded]) -> PendingResults: ...
 
     async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]: ...
+
+    async def entries(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Entry]: ...
 
     async def raw(self, run: str) -> Sequence[tuple[int, str, bytes, int]]: ...
 
@@ -318,12 +320,11 @@ class CommandHandler:
 
     async def _why_not_edited(self, message: EditDraft, state: RunState) -> str:
         """Returns why an edit cannot be recorded: the draft that it changes never was; empty if there was such one."""
-        before = message.before
+        before, made = message.before, (DraftGenerated, DraftRefined, DraftEdited)
         if state.status != "running" or (state.current is not None and state.current.ref == before):
             return ""
-        for event in await self.log.read(message.run):
-            if isinstance(event.data, DraftGenerated | DraftRefined | DraftEdited) and event.data.draft.ref == before:
-                return ""
+        if any(isinstance(e.data, made) and e.data.draft.ref == before for e in await self.log.read(message.run)):
+            return ""
         return (
             f"run {message.run} has no draft {before.version} with the hash {shown(before.sha256)} that could be edited"
         )

@@ -37,6 +37,8 @@ class LogReader(Protocol):
 
     async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]: ...
 
+    async def entries(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Entry]: ...
+
 
 class SentBatch(msgspec.Struct, frozen=True):
     """Events whose requests are sent, with their runs' facts, and the position in the log that they reach."""

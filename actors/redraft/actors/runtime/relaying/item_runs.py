@@ -8,7 +8,7 @@ sent again when its run is looked after.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from msgspec.structs import replace
 
@@ -19,7 +19,7 @@ from redraft.actors.deciding.state import RunState
 from redraft.actors.plans.items import item_brief, item_plan
 from redraft.actors.plans.paths import step_key
 from redraft.events.bus.port import BusMessage
-from redraft.events.errors import InputError
+from redraft.events.errors import CodecError, InputError, Tampered
 from redraft.events.messages.codec import encode_message
 from redraft.events.messages.commands import (
     CancelRun,
@@ -45,7 +45,7 @@ from redraft.events.messages.domain_events import (
     StepFailed,
     StepRequested,
 )
-from redraft.events.messages.envelope import Origin, Recorded
+from redraft.events.messages.envelope import Entry, Origin, Recorded
 from redraft.events.messages.item_ids import number_of_item, run_of_item
 from redraft.events.messages.plan import Budget, Each, Plan, eaches_of
 from redraft.events.messages.run_state import size_fault
@@ -57,6 +57,32 @@ ReadRun: TypeAlias = Callable[[str], Awaitable[Sequence[Recorded]]]
 AROUND: Final = "the run around it"
 """The name recorded as the author of a cancellation that ends the run of an item because the run around it needs it no
 more."""
+
+
+class RunLog(Protocol):
+    """Reads the events of a run, and the rows that are none (`Unreadable`)."""
+
+    async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]: ...
+
+    async def entries(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Entry]: ...
+
+
+def reader_of(log: RunLog) -> ReadRun:
+    """Returns what reads runs: of one that cannot be read and was set aside, the events that can be.
+
+    So that the run around it is told that it was set aside.
+    """
+
+    async def read(run: str) -> Sequence[Recorded]:
+        try:
+            return await log.read(run)
+        except (CodecError, Tampered):
+            known = [each for each in await log.entries(run) if isinstance(each, Recorded)]
+            if not any(isinstance(each.data, RunQuarantined) for each in known):
+                raise
+            return known
+
+    return read
 
 
 class ItemRuns:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from redraft.actors.runtime.coordinating.command_handler import CommandHandler
-from redraft.actors.runtime.relaying.item_runs import ItemRuns
+from redraft.actors.runtime.relaying.item_runs import ItemRuns, reader_of
 from redraft.actors.runtime.relaying.queue_publisher import raise_if_unavailable
 from redraft.events.bus.port import BusMessage
 from redraft.events.messages.codec import decode_message
@@ -22,7 +22,7 @@ async def pass_on(handler: CommandHandler, recorded: Sequence[Recorded]) -> None
     As with a relay, a run that cannot be read is left out. What a run asks for meanwhile waits until it is worked on.
     Raises StoreError.
     """
-    items = ItemRuns(handler.log.read)
+    items = ItemRuns(reader_of(handler.log))
     events = deque(recorded)
     while events:
         event = events.popleft()

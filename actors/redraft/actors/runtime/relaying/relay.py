@@ -14,7 +14,7 @@ from redraft.actors.deciding.decider import AROUND
 from redraft.actors.deciding.evolve import fold
 from redraft.actors.runtime.coordinating.aggregates import Recent
 from redraft.actors.runtime.relaying.event_publisher import EventAnnouncer, LogReader, SentBatch
-from redraft.actors.runtime.relaying.item_runs import ItemRuns
+from redraft.actors.runtime.relaying.item_runs import ItemRuns, reader_of
 from redraft.actors.runtime.relaying.messages import failure_message, request_message
 from redraft.actors.runtime.relaying.queue_publisher import (
     LeftOut,
@@ -101,7 +101,7 @@ class Relay:
         self._on_trouble = on_trouble
         self._builders: Recent[RequestBuilder] = Recent()
         self._on_item = on_item
-        self._items = ItemRuns(lambda run: self._log.read(run))
+        self._items = ItemRuns(reader_of(log))
         self._queues = QueuePublisher(bus, self.resend, self._refuse, on_trouble, slow, offer)
         self._events = EventAnnouncer(log, publisher, owns, self._facts, on_trouble, slow)
 

@@ -117,8 +117,8 @@ def quarantine(
 ) -> None:
     """Set a run aside whose record is wrong, or cannot be read: nothing more is done for it, and all else goes on.
 
-    Its events stay in the log as they are. This cannot be taken back: begin a new run, or fork it at an event before
-    it went wrong. `redraft doctor` names the runs that cannot be read.
+    Its events stay in the log as they are. This cannot be taken back: begin a new run, or, if all its events can
+    be read, fork it at one before it went wrong. `redraft doctor` names the runs that cannot be read.
     """
     from redraft.app.runs.steering import quarantine as set_aside
 
