@@ -16,7 +16,8 @@ from redraft.actors.deciding.requests import GRACE
 from redraft.actors.runtime.working.worker import Worker
 from redraft.app.testing.broker import SimBroker
 from redraft.app.testing.faults import CALM, EVERY, Faults
-from redraft.app.testing.loop import SimLoop, apart
+from redraft.app.testing.garbage import apart
+from redraft.app.testing.loop import SimLoop
 from redraft.app.testing.nodes import World, coordinate, read
 from redraft.app.testing.storage import SimDatabase
 from redraft.events.bus.local import LocalBus

@@ -93,7 +93,7 @@ async def test_a_piece_that_was_sent_twice_counts_once() -> None:
             await until("the pieces are gone", prefix, headers, None)
 
 
-async def test_a_request_whose_pieces_are_gone_is_given_up_and_does_not_stop_others() -> None:
+async def test_a_request_whose_pieces_were_lost_is_given_up_and_does_not_stop_others() -> None:
     prefix = new_prefix()
     async with rabbit(prefix=prefix) as bus:
         await bus.publish(QUEUE, [LARGE, SMALL])
@@ -105,7 +105,11 @@ async def test_a_request_whose_pieces_are_gone_is_given_up_and_does_not_stop_oth
                 (taken,) = await consumer.take(5)
                 assert taken.bus_message == SMALL
                 await consumer.ack([taken])
-            await channel.queue_delete(str(headers["redraft-body"]))
+
+
+async def test_a_request_whose_queue_of_pieces_is_gone_is_given_up_and_does_not_stop_others() -> None:
+    prefix = new_prefix()
+    async with rabbit(prefix=prefix) as bus:
         await bus.publish(QUEUE, [LARGE])
         headers = await peek(prefix)
         async with await aio_pika.connect(URL) as connection, connection.channel() as channel:
