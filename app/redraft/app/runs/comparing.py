@@ -119,7 +119,7 @@ async def compare_policies(
             found.append(await asyncio.to_thread(what_if_each, events, policies, loop))
         except InputError as error:
             faults.append(error)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with one run concerns that run alone
+        except Exception as error:  # whatever is wrong with one run concerns that run alone
             if isinstance(error, StoreError) and not isinstance(error, Tampered):
                 raise
             faults.append(InputError("the record does not follow its plan: redraft audit --all --verify names the run"))
