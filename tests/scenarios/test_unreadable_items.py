@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.app.cli_calls import call, document, one_line, said, spawn, start, until
-from tests.scenarios.test_unreadable import later, put_event
+from tests.scenarios.test_unreadable import FLOW, later, put_event
 
 from redraft.events.messages.codec import GENESIS
 from redraft.events.messages.domain_events import ItemOf
@@ -42,22 +42,14 @@ book = Workflow("book").then(outline).for_each(state.chapters, name="Chapters", 
 book = book.then(bind, judge)
 """
 
-FLOW = """
-from redraft.actors import Workflow, critic, generator, refiner, score
-
-@generator
-def write(brief):
-    return brief.text
-
-@critic
-def judge(draft):
-    return 1.0
+LOOP = f"""{FLOW}
+from redraft.actors import refiner
 
 @refiner
 def improve(draft):
     return draft.text + "!"
 
-flow = Workflow("flow").start_with(write).repeat_until(score >= 0.9, max_iterations=2, body=[judge, improve])
+loop = Workflow("loop").start_with(write).repeat_until(score >= 0.9, max_iterations=2, body=[judge, improve])
 """
 NOBODYS = {"version": 99, "sha256": "a" * 64}
 
@@ -114,17 +106,17 @@ def test_when_an_item_that_cannot_be_read_is_set_aside_the_run_around_it_fails(
 @pytest.fixture
 def begun(folder: Path) -> dict[str, Any]:
     """The data of the first event of a good run of one loop."""
-    (folder / "flow.py").write_text(FLOW)
-    return first_of("flow.py:flow")
+    (folder / "loop.py").write_text(LOOP)
+    return first_of("loop.py:loop")
 
 
 def test_a_record_that_follows_no_plan_is_left_out_when_policies_are_compared(begun: dict[str, Any]) -> None:
-    before = document("whatif", "--workflow", "flow", "--until", "score >= 0.3")
+    before = document("whatif", "--workflow", "loop", "--until", "score >= 0.3")
     put_event("zz", 1, GENESIS, "run.started.v1", begun)
     ended = {"path": "No[1]/x", "outcome": "accepted", "reason": "", "iterations": 1, "draft": NOBODYS}
     later("zz", "loop.ended.v1", ended)
     later("zz", "run.ended.v1", {"outcome": "accepted", "reason": "", "iterations": 1})
-    after = document("whatif", "--workflow", "flow", "--until", "score >= 0.3")
+    after = document("whatif", "--workflow", "loop", "--until", "score >= 0.3")
     assert after["rows"] == before["rows"]
     (left,) = after["left_out"]
     assert left["runs"] == 1

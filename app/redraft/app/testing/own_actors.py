@@ -61,11 +61,9 @@ def forbid_real_work() -> Iterator[None]:
     """
     _listen()
     with ExitStack() as replaced:
-        replaced.enter_context(patch.object(threading.Thread, "start", _start_thread))
-        replaced.enter_context(patch.object(threading.Condition, "wait", _wait))
-        for module, call, event in _WAITING:
-            if hasattr(module, call):  # not every system has each
-                replaced.enter_context(patch.object(module, call, _refusing(event, getattr(module, call))))
+        for place, call, event in _UNHEARD:
+            if hasattr(place, call):  # not every system has each
+                replaced.enter_context(patch.object(place, call, _refusing(event, getattr(place, call))))
         for names, name in _names_of_sleep():
             replaced.callback(names.__setitem__, name, _SLEEP)
             names[name] = _sleep
@@ -93,16 +91,6 @@ def _sleep(seconds: float) -> None:
     _SLEEP(seconds)
 
 
-def _start_thread(thread: threading.Thread) -> None:
-    _refuse(_NEW_THREAD)
-    _START(thread)
-
-
-def _wait(condition: threading.Condition, timeout: float | None = None) -> bool:
-    _refuse("redraft.wait_for_thread")
-    return _WAIT(condition, timeout)
-
-
 def _refusing(event: str, call: Callable[P, T]) -> Callable[P, T]:
     """Returns the call, refused within an actor."""
 
@@ -123,16 +111,15 @@ def _names_of_sleep() -> list[tuple[dict[str, Any], str]]:
     return found
 
 
-_NEW_THREAD: Final = "_thread.start_new_thread"
-_WAITING: Final = (
+_SLEEP: Final = time.sleep
+_UNHEARD: Final = (
     (select, "select", "redraft.wait_for_file"),
     (select, "poll", "redraft.wait_for_file"),
-    (_thread, "start_new_thread", _NEW_THREAD),
+    (threading.Condition, "wait", "redraft.wait_for_thread"),
+    (threading.Thread, "start", "_thread.start_new_thread"),
+    (_thread, "start_new_thread", "_thread.start_new_thread"),
 )
-"""Modules, the names of functions in them that have no audit event, and the event that stands for each."""
-_SLEEP: Final = time.sleep
-_START: Final = threading.Thread.start
-_WAIT: Final = threading.Condition.wait
+"""Modules and classes, the names of their functions that have no audit event, and the event that stands for each."""
 
 Make: TypeAlias = Callable[[Outside], tuple[Actor, ...]]
 Place: TypeAlias = tuple[str, str, int]
