@@ -95,6 +95,7 @@ def all_of(path: Path) -> list[object] | None:
         return None
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("seed", "count"), SIZES)
 def test_a_changed_byte_of_the_file_is_reported_or_changes_nothing_that_can_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, count: int

@@ -69,6 +69,7 @@ def test_an_imported_run_goes_on_when_a_person_trusts_it(mark: Path) -> None:
     assert call("run", "--resume", "last", "--quiet").code == 0, "it has ended, and only its result is told"
 
 
+@pytest.mark.check
 def test_forks_of_an_imported_run_are_imported_too_whatever_becomes_of_the_read_models(mark: Path) -> None:
     said("import", "archive")
     refused = call("fork", "last", "--at", "1", "--quiet")

@@ -252,6 +252,7 @@ async def became(place: Place, message: str, bus: RabbitBus) -> str:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.check
 async def test_each_user_can_do_what_the_guide_says(place: Place) -> None:
     told = {row[0]: dict(zip(FOUR, row[1:], strict=True)) for row in table("tried by")}
     async with RabbitBus(place.there.bus) as bus:

@@ -70,6 +70,7 @@ FORBIDDEN: dict[str, Callable[[AbstractChannel], Awaitable[object]]] = {
 }
 
 
+@pytest.mark.check
 async def test_the_servers_user_does_no_more(there: Deployment, users: Users) -> None:
     connection = await aiormq.connect(users.urls["server"])
     try:

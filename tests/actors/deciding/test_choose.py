@@ -167,6 +167,7 @@ def drawn_in_runs(seed: int, runs: int = 300) -> list[str]:
     return drawn
 
 
+@pytest.mark.check
 def test_the_better_arm_gets_most_of_the_draws_and_the_worse_is_still_tried() -> None:
     late = [drawn_in_runs(seed)[20:] for seed in range(8)]
     assert min(each.count("good") for each in late) >= 270

@@ -130,6 +130,7 @@ def test_a_deadline_that_means_nothing_is_refused(panel: Parallel, fault: str) -
         check_plan(Plan("p", (WRITE, panel)))
 
 
+@pytest.mark.check
 @examples
 @given(st.integers(1, 3), st.data())
 def test_whatever_comes_when_every_verdict_is_recorded_and_the_run_ends(quorum: int, data: st.DataObject) -> None:

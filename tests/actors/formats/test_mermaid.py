@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
+import pytest
 from hypothesis import given
 from tests.actors.strategies_plans import plans, steady
 
@@ -115,6 +116,7 @@ def test_no_name_breaks_the_diagram_even_one_that_a_plan_may_not_have() -> None:
     _check_shape(print_mermaid(Plan("w", (Step("generator", name, name), loop))))
 
 
+@pytest.mark.check
 @steady
 @given(plans())
 def test_every_box_is_reached_and_leads_to_the_end(plan: Plan) -> None:
@@ -127,6 +129,7 @@ def test_every_box_is_reached_and_leads_to_the_end(plan: Plan) -> None:
     assert _reached("done", back) == boxes
 
 
+@pytest.mark.check
 @steady
 @given(plans())
 def test_every_step_is_in_the_diagram(plan: Plan) -> None:

@@ -103,6 +103,7 @@ steps:
     assert read_plan(print_plan(read)) == read
 
 
+@pytest.mark.check
 @steady
 @given(plans())
 def test_what_is_printed_is_read_as_the_same_plan(plan: Plan) -> None:

@@ -248,6 +248,7 @@ async def dead_letters(bus: LocalBus, number: int) -> list[DeadLetter]:
     return list(found)
 
 
+@pytest.mark.check
 async def test_what_cannot_be_read_and_what_is_for_no_run_is_dead_lettered_and_what_is_late_is_ignored(
     store: EventStore,
 ):

@@ -213,6 +213,7 @@ async def test_the_wait_for_a_worker_begins_anew_when_a_paused_run_is_resumed() 
         assert await told(keeper, bus, NOW + 360 * SECOND) == [ExpireStep("r", "a", 1, unserved=60.0)]
 
 
+@pytest.mark.check
 async def test_two_thousand_requests_behind_one_slow_worker_for_six_hours_are_all_left_to_wait() -> None:
     """One worker takes a request each 11 s, by a clock of its own: most wait far beyond their timeout and an hour."""
     number, timeout = 2_000, 60 * SECOND

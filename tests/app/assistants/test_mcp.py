@@ -85,6 +85,7 @@ async def test_an_assistant_begins_a_run_with_values_of_its_state(home: Path) ->
         assert [each["run"] for each in (await ask(client, "runs"))["runs"]] == [begun["run"]]
 
 
+@pytest.mark.check
 async def test_an_assistant_has_its_text_refined_and_proven(home: Path) -> None:
     async with assistant(home) as client:
         begun = await ask(client, "submit", text=TEXT, media_type="text/markdown", tags=["from-assistant"])
@@ -142,6 +143,7 @@ async def test_progress_is_told_of_what_happens_while_it_is_watched(home: Path) 
         assert any("judge scored draft 2" in line for line in told)
 
 
+@pytest.mark.check
 async def test_a_person_decides_through_an_assistant(home: Path) -> None:
     (home / "ask.py").write_text(ASKING)
     async with assistant(home, "--workflow", "ask.py:ask", "--by", "ann") as client:
@@ -182,6 +184,7 @@ async def test_a_run_that_was_under_way_goes_on_for_the_same_key(home: Path) -> 
         assert "was used for another brief" in (await ask(client, "submit", text="other", key="one"))["refused"]
 
 
+@pytest.mark.check
 async def test_what_is_wrong_is_said_in_a_sentence(home: Path) -> None:
     async with assistant(home) as client:
         assert "the text" in (await ask(client, "submit", text=""))["refused"]
@@ -274,6 +277,7 @@ def test_on_other_addresses_it_listens_for_a_proxy_alone(home: Path) -> None:
         assert httpx.post(own, json=ASKED, headers=accepted | {"Host": "10.1.2.3"}).status_code == 421
 
 
+@pytest.mark.check
 def test_a_port_that_is_taken_is_said_in_a_line(home: Path) -> None:
     with serving(home) as address:
         port = address.rpartition(":")[2].removesuffix("/mcp")
@@ -282,6 +286,7 @@ def test_a_port_that_is_taken_is_said_in_a_line(home: Path) -> None:
     assert f"nothing can listen at 127.0.0.1:{port}: Address already in use" in said.err
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("options", "line"),
     [

@@ -182,6 +182,7 @@ async def test_wrong_options_of_ruff_are_refused(actor: str, options: dict[str, 
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.check
 async def test_a_text_with_endless_findings_scores_0() -> None:
     critique = await ruffed("import os\n" * 60_000)
 

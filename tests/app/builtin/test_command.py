@@ -109,6 +109,7 @@ async def test_findings_are_listed_up_to_a_bound() -> None:
     assert critique.weaknesses == ("150 more findings are not listed",)
 
 
+@pytest.mark.check
 async def test_ruff_and_mypy_judge_a_file_and_the_folder_is_taken_out() -> None:
     draft = new_draft(1, "import os\nx: int = 'a'\n")
 

@@ -44,6 +44,7 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(QUICK, "1")
 
 
+@pytest.mark.check
 def test_a_package_of_ten_files_is_mended_until_its_tests_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {path: path.read_bytes() for path in (EXAMPLES / "shop").glob("*.py")}
     assert len(before) == 10
@@ -124,6 +125,7 @@ def write_tests(where: Path, text: str) -> None:
     (where / "test_it.py").write_text(text)
 
 
+@pytest.mark.check
 async def test_a_package_is_tested_where_it_is(tmp_path: Path) -> None:
     write_tests(tmp_path / "tests", "from pkg.a import f\n\n\ndef test_f():\n    assert f() == 2\n")
     (tmp_path / "src" / "pkg").mkdir(parents=True)
@@ -142,6 +144,7 @@ async def test_a_package_is_tested_where_it_is(tmp_path: Path) -> None:
     assert kept.measures == {"broken": 1}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("tests", first_alone(["src/tests", "src/tests/test_it.py", "src", "."]))
 async def test_a_draft_cannot_change_the_tests_that_lie_among_its_files(tmp_path: Path, tests: str) -> None:
     test = "from a import N\n\n\ndef test_n():\n    assert N == 2\n"
@@ -258,6 +261,7 @@ def test_a_folder_of_texts_is_mended_file_by_file(tmp_path: Path) -> None:
     assert "one.md: line 3" in call("audit", "last", "--json").out
 
 
+@pytest.mark.check
 def test_a_person_edits_with_a_folder(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").write_text("import os\n\n\ndef f():\n    return 1\n")

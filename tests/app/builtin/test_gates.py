@@ -149,6 +149,7 @@ async def test_an_answer_of_marks_without_end_is_compared_all_the_same():
     assert await faults(agreement_critic, "Answer: a" + "\u0301\u0316" * 500_000) == ()
 
 
+@pytest.mark.check
 async def test_json_schema():
     assert await faults(schema_critic, '{"id": 7, "code": "aaa"}', schema="order.json") == ()
     said = await faults(schema_critic, '{"id": 0, "extra": 1}', schema="order.json")
@@ -158,6 +159,7 @@ async def test_json_schema():
     assert "NaN is not a number" in (await faults(schema_critic, '{"id": NaN}', schema="order.json"))[0]
 
 
+@pytest.mark.check
 async def test_hostile_json_ends():
     endless = json.dumps({"id": 1, "code": "a" * 40 + "!"})
     assert "could not be checked in 1 s" in (await faults(schema_critic, endless, schema="order.json", seconds=1.0))[-1]
@@ -237,6 +239,7 @@ async def test_sql_can_only_read_and_not_for_long(text: str, folder: Path):
     assert sorted(path.name for path in folder.iterdir()) == ["order.json", "shop.db"]
 
 
+@pytest.mark.check
 async def test_sql_within_one_endless_instruction_is_ended():
     endless = "SELECT 1;\nSELECT instr(zeroblob(8000000), zeroblob(4000000) || x'01')"
     assert await faults(sql_critic, endless, database="shop.db", seconds=0.5) == ("it could not be checked in 0.5 s",)
@@ -269,6 +272,7 @@ def test_a_checker_serves_a_worker_that_is_the_first_process_of_its_container():
     assert (done.stdout, done.stderr) == ("1.0\n", "")
 
 
+@pytest.mark.check
 def test_a_checker_has_limits_that_the_kernel_keeps(tmp_path: Path):
     def ended(program: str) -> tuple[int, str]:
         (tmp_path / "program.py").write_text(program)
@@ -282,6 +286,7 @@ def test_a_checker_has_limits_that_the_kernel_keeps(tmp_path: Path):
     assert ended("while True: pass")[0] in (-signal.SIGXCPU, -signal.SIGKILL)
 
 
+@pytest.mark.check
 async def test_sql_with_many_semicolons_ends():
     assert await faults(sql_critic, "SELECT '" + ";" * 49_000, database="shop.db", seconds=2.0)
     assert await faults(sql_critic, ";" * 60_000, database="shop.db") == (

@@ -76,6 +76,7 @@ async def test_a_program_is_counted_by_its_parser() -> None:
     assert (await counted(command_critic, "x", run=good, parser="pytest"))["all_tests_passing"] == 1
 
 
+@pytest.mark.check
 async def test_pytest_counts_tests(project: Path) -> None:  # noqa: F811
     (project / "test_few.py").write_text(
         "import module\n\ndef test_one():\n    assert module.mean([1, 3]) == 2\n\n"
@@ -96,6 +97,7 @@ async def test_pytest_counts_tests(project: Path) -> None:  # noqa: F811
     assert await counted(pytest_critic, half, Brief(MEAN, source="module.py"), kept=True, **options) == {"broken": 1}
 
 
+@pytest.mark.check
 async def test_pytest_measures_the_drafts_coverage(project: Path) -> None:  # noqa: F811
     (project / "test_few.py").write_text(
         "import module, threading\n\ndef test_one():\n    assert module.mean([1, 3]) == 2\n\n"

@@ -138,6 +138,7 @@ def test_plain_text_and_markdown_are_read_alike() -> None:
     assert plain.text == "This is the report of the `one`.\n"
 
 
+@pytest.mark.check
 def test_the_same_text_gives_the_same_critique_in_many_threads() -> None:
     texts = [sample(name) for name in ("bad", "clean", "structure", "mended")] * 8
     alone = [judged(text) for text in texts]

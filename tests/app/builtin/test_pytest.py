@@ -181,6 +181,7 @@ async def test_a_draft_that_cheats_does_not_pass(cheat: str) -> None:
     assert "were skipped" not in critique.errors[0]
 
 
+@pytest.mark.check
 async def test_tests_that_hang_are_the_drafts_fault(project: Path) -> None:
     critique = await by_pytest("while True: pass\n", tests=["test_module.py"], timeout=3.0)
 
@@ -195,6 +196,7 @@ async def test_only_skipped_tests_prove_nothing(project: Path) -> None:
     )
 
 
+@pytest.mark.check
 async def test_a_folder_of_tests_comes_with_its_fixtures_and_data(project: Path) -> None:
     tests = project / "tests" / "unit"
     tests.mkdir(parents=True)
@@ -217,6 +219,7 @@ async def test_no_configuration_is_read_without_a_project(project: Path) -> None
     assert await by_pytest(MEAN, tests=["test_module.py"]) == Critique(1.0)
 
 
+@pytest.mark.check
 async def test_a_project_is_copied_with_its_configuration_and_the_draft_takes_its_place(project: Path) -> None:
     package = project / "src" / "pkg"
     package.mkdir(parents=True)
@@ -333,6 +336,7 @@ async def test_what_passed_with_the_brief_has_to_pass_with_the_draft(project: Pa
     assert (await by_pytest(half, Brief(BROKEN, source="module.py"), tests=["test_module.py"], kept=True)).score == 1.0
 
 
+@pytest.mark.check
 async def test_a_failure_that_came_from_a_line_of_the_draft_is_an_issue_there(project: Path) -> None:
     Path("test_lines.py").write_text(
         "from module import f\n\n\ndef test_raises():\n    f(0)\n\n\ndef test_fails():\n    assert f(1) == 2\n"

@@ -189,6 +189,7 @@ def test_sigterm_lets_a_worker_end_what_it_does_and_no_more(there: Deployment) -
     assert coordinator.wait(30) == 0
 
 
+@pytest.mark.check
 def test_coordinators_that_are_told_to_end_in_the_midst_of_runs_lose_and_double_nothing(on_either: Deployment) -> None:
     coordinator, _ = begin(on_either)
     runs = asyncio.run(submitted(on_either, 40))

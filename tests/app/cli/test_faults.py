@@ -313,6 +313,7 @@ def spawn_limited(folder: Path, size: int, *arguments: str, **settings: str) -> 
     return called(*arguments, folder=folder, environment=environment(folder, settings), preexec_fn=limited(size))
 
 
+@pytest.mark.check
 def test_a_full_disk_under_the_store_is_told_and_nothing_is_lost(folder: Path):
     assert spawn("run", "The tide comes in.", "--quiet", folder=folder).code == 0
     text = "The tide comes in again and again. " * 10_000
@@ -326,6 +327,7 @@ def test_a_full_disk_under_the_store_is_told_and_nothing_is_lost(folder: Path):
     assert json.loads(call("list", "--json").out)[-1]["outcome"] == "accepted"
 
 
+@pytest.mark.check
 def test_a_full_disk_under_the_output_ends_the_run_as_failed_with_nothing_half_written(folder: Path):
     (folder / "long.txt").write_text("The tide comes in again and again. " * 10_000)
     result = spawn_limited(folder, 100_000, "run", "long.txt", "--out", "out.txt", "--quiet", REDRAFT_STORE="memory:")
@@ -334,6 +336,7 @@ def test_a_full_disk_under_the_output_ends_the_run_as_failed_with_nothing_half_w
     assert left(folder) == {"long.txt"}
 
 
+@pytest.mark.check
 def test_an_output_that_nobody_takes_is_quiet_and_one_that_is_full_is_told(folder: Path):
     (folder / "long.txt").write_text("The tide comes in again and again. " * 10_000)
     assert call("run", "long.txt", "--out", "out.txt", "--quiet").code in (0, 3)

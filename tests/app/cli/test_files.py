@@ -205,6 +205,7 @@ def test_the_action_fails_below_the_score_and_annotates_the_file(repository: Pat
     assert "::notice file=bad one.md" in done.stdout
 
 
+@pytest.mark.check
 def test_the_action_takes_no_command_for_an_input(repository: Path, tmp_path: Path) -> None:
     done, _ = run_action(repository, tmp_path, since='base"; touch taken; "', workflow="$(touch taken)")
     assert done.returncode == 2

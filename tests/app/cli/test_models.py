@@ -89,6 +89,7 @@ def test_a_worker_that_cannot_ask_its_model_does_not_begin(tmp_path: Path):
     assert "set the OPENAI_API_KEY environment variable" in one_line(said)
 
 
+@pytest.mark.check
 def test_doctor_says_whether_the_model_can_be_asked(monkeypatch: pytest.MonkeyPatch):
     assert call("run", "The sea is calm.").code == 0
     assert "model" not in [line.split()[1] for line in call("doctor").out.splitlines()]
@@ -109,6 +110,7 @@ def test_a_file_in_the_folder_may_not_say_where_the_key_goes(tmp_path: Path):
     assert "set REDRAFT_MODEL_URL instead" in one_line(call(*ARTICLE)), "it may not, whoever trusts the file"
 
 
+@pytest.mark.check
 def test_without_the_extra_one_line_says_what_to_install(tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"

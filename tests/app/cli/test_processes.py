@@ -68,6 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "run"])
 def test_a_verb_is_a_process_that_does_its_work(folder: Path, verb: str) -> None:
     code, command, says = VERBS[verb]

@@ -40,6 +40,7 @@ def test_version_and_help_import_none_of_the_verbs_and_of_what_they_need(option:
     assert not {name for name in modules if name.startswith("redraft.app.cli.verbs.")}
 
 
+@pytest.mark.check
 def test_a_verb_is_imported_without_the_others_and_without_servers(tmp_path: Path):
     modules = imported("list", "--help", folder=tmp_path)
     assert modules.isdisjoint(SERVERS)
@@ -49,6 +50,7 @@ def test_a_verb_is_imported_without_the_others_and_without_servers(tmp_path: Pat
     }
 
 
+@pytest.mark.check
 def test_the_list_of_runs_is_read_without_the_libraries_of_servers_and_models(tmp_path: Path):
     assert begin("run", "--quiet", "--text", "This is is short.", folder=tmp_path).code == 0
     assert imported("list", folder=tmp_path).isdisjoint(SERVERS)
@@ -104,6 +106,7 @@ def completed(*words: str, folder: Path) -> set[str]:
     return set(begin(folder=folder, **settings).out.split())
 
 
+@pytest.mark.check
 def test_shells_complete_verbs_sub_verbs_and_options(tmp_path: Path):
     assert completed("redraft", "su", folder=tmp_path) == {"submit", "subscribe", "subscriptions"}
     assert {"actors", "tree"} <= completed("redraft", "stats", "", folder=tmp_path)

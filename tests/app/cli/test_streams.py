@@ -129,6 +129,7 @@ def test_a_standard_output_that_takes_nothing_is_told_in_one_line(verb: str, fol
     assert "the output cannot be written" in one_line(Said(1, "", err))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("target", first_alone([">&-", ">/dev/full"]))
 def test_a_run_whose_text_nobody_takes_fails_and_says_so(target: str, folder: Path):
     done = shell(f"redraft run --quiet --text 'This is fine.' {target}", folder)
@@ -140,6 +141,7 @@ def test_a_run_whose_text_nobody_takes_fails_and_says_so(target: str, folder: Pa
     assert (folder / "fine.md").read_text() == "This is fine."
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("target", first_alone(["2>&- <&-", "2>&-", "2>/dev/full", "<&-"]))
 def test_without_standard_error_or_input_the_result_is_the_same(target: str, folder: Path):
     done = shell(f"redraft run --text 'This is fine.' {target}", folder)
@@ -147,6 +149,7 @@ def test_without_standard_error_or_input_the_result_is_the_same(target: str, fol
     assert json.loads(shell(f"redraft list --json {target}", folder).out)[0]["outcome"] == "accepted"
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("target", first_alone(["2>&-", "2>/dev/full"]))
 def test_what_functions_print_where_nothing_can_be_written_does_not_fail_them(target: str, folder: Path):
     done = shell(f"redraft run flows.py:talking Fine {target}", folder)
@@ -171,6 +174,7 @@ def test_an_error_of_several_lines_is_told_in_one_and_listed_by_audit(folder: Pa
     assert story[(at := story.index("2 errors:")) : at + 3] == ["2 errors:", "tone: missing", "words: none"]
 
 
+@pytest.mark.check
 def test_a_closed_standard_input_is_an_empty_brief(folder: Path):
     done = shell("redraft run - <&-", folder)
     assert (done.code, done.out) == (2, "")

@@ -308,11 +308,13 @@ def test_times_are_marked_as_such() -> None:
     assert schemas["StepFailed"]["properties"]["retry_at"]["anyOf"][0]["format"] == "date-time"
 
 
+@pytest.mark.check
 def test_it_is_the_same_each_time(tmp_path: Path) -> None:
     (said,) = {begin("contract", "--json", folder=tmp_path, PYTHONHASHSEED=seed) for seed in ("1", "2", "3")}
     assert said.code == 0
 
 
+@pytest.mark.check
 def test_yaml_says_what_json_says() -> None:
     plain, as_yaml, as_json = call("contract"), call("contract", "--yaml"), call("contract", "--json")
     assert plain == as_yaml

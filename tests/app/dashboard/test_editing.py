@@ -87,6 +87,7 @@ def test_a_new_line_ends_as_the_others_do(lines: list[str], end: str) -> None:
     assert from_browser(before, as_in_browser(before) + "last\n") == before + "last" + end
 
 
+@pytest.mark.check
 def test_a_file_gets_the_text_itself_and_a_difference_in_line_ends_is_told(server: Served) -> None:
     run, number = waiting(server, "one\r\ntwo\r\n")
     printed = subprocess.run(

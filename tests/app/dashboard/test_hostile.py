@@ -193,6 +193,7 @@ async def test_hostile_texts_run_nothing(hostile: Served, chromium: Browser) -> 
     assert "&lt;script&gt;" in html(hostile, f"/runs/{run}")
 
 
+@pytest.mark.check
 def test_what_is_hostile_stands_in_every_field(hostile: Served) -> None:
     run = begin(hostile, "a text", "hostile")
     until(lambda: hostile.get(f"/runs/{run}")["step"].startswith("Sign"))

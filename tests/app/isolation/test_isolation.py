@@ -201,6 +201,7 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.check
 async def test_it_is_given_all_that_it_would_be_given_here_and_is_used_again(folder: Path) -> None:
     judge = actor(folder, "judge")
     async with open_isolation([judge]) as isolation:
@@ -217,6 +218,7 @@ async def test_it_is_given_all_that_it_would_be_given_here_and_is_used_again(fol
         assert not is_alive(pid(each))
 
 
+@pytest.mark.check
 async def test_one_that_hangs_in_c_and_holds_the_lock_is_killed_at_its_deadline(folder: Path) -> None:
     judge = actor(folder, "judge")
     async with open_isolation([judge]) as isolation:
@@ -228,6 +230,7 @@ async def test_one_that_hangs_in_c_and_holds_the_lock_is_killed_at_its_deadline(
         assert pid(await judged(isolation, judge, "fine")) != before
 
 
+@pytest.mark.check
 async def test_one_that_crashes_fails_that_attempt_alone(folder: Path) -> None:
     judge = actor(folder, "judge")
     async with open_isolation([judge]) as isolation:
@@ -237,6 +240,7 @@ async def test_one_that_crashes_fails_that_attempt_alone(folder: Path) -> None:
         assert pid(other)
 
 
+@pytest.mark.check
 async def test_what_a_meter_says_is_counted_though_the_deadline_comes(folder: Path) -> None:
     metered = actor(folder, "metered")
     async with open_isolation([metered]) as isolation:
@@ -245,6 +249,7 @@ async def test_what_a_meter_says_is_counted_though_the_deadline_comes(folder: Pa
         assert outcome.usage == Usage(7)
 
 
+@pytest.mark.check
 async def test_it_is_not_given_what_holds_passwords(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("REDRAFT_STORE", "REDRAFT_BUS", "REDRAFT_MODEL"):
         monkeypatch.setenv(name, "x")
@@ -256,6 +261,7 @@ async def test_it_is_not_given_what_holds_passwords(folder: Path, monkeypatch: p
         assert not {"REDRAFT_STORE", "REDRAFT_BUS"} & {*outcome.critique.weaknesses}
 
 
+@pytest.mark.check
 async def test_a_call_that_is_abandoned_leaves_no_process(folder: Path) -> None:
     judge = actor(folder, "judge")
     (folder / "hold").touch()
@@ -307,6 +313,7 @@ async def answered(bus: LocalBus, name: str, text: str, sent: int) -> Message:
         return delivery.bus_message.content
 
 
+@pytest.mark.check
 async def test_the_third_worker_that_gets_a_request_carries_it_out_alone(folder: Path) -> None:
     plain = actor(folder, "plain")
     async with open_isolation([plain]) as isolation, working([plain], isolation) as bus:
@@ -318,6 +325,7 @@ async def test_the_third_worker_that_gets_a_request_carries_it_out_alone(folder:
         assert pid(alone) != os.getpid()
 
 
+@pytest.mark.check
 async def test_what_cannot_be_loaded_again_is_refused_at_the_start(folder: Path, tmp_path: Path) -> None:
     @critic(isolation="process")
     def within(draft):
@@ -369,6 +377,7 @@ def test_an_isolation_that_there_is_not_is_refused() -> None:
         critic(name="judge", isolation="thread")(lambda draft: None)  # type: ignore[call-overload]
 
 
+@pytest.mark.check
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's part of it is Linux's")
 def test_a_process_ends_with_its_worker_though_it_hangs(folder: Path) -> None:
     command = (sys.executable, "-m", "redraft", "run", "isolated.py:patient", "hang", "--text", "--store", "memory:")

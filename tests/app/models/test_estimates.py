@@ -73,6 +73,7 @@ def test_a_panel_near_the_limit_asks_no_more_critics_than_fit(
                     assert used <= limit
 
 
+@pytest.mark.check
 def test_without_a_budget_nothing_is_estimated_and_with_a_small_one_nobody_is_asked(monkeypatch: pytest.MonkeyPatch):
     with ModelServer(script()) as server:
         monkeypatch.setenv("REDRAFT_MODEL_URL", server.url)

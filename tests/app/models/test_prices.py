@@ -84,6 +84,7 @@ def test_redraft_toml_may_state_prices_and_a_wrong_one_is_refused(monkeypatch: p
     assert "model_prices" in one_line(said)
 
 
+@pytest.mark.check
 def test_a_condition_on_cost_that_cannot_hold_is_said_at_the_start_and_a_stated_price_makes_it_hold(
     monkeypatch: pytest.MonkeyPatch,
 ):

@@ -149,6 +149,7 @@ def test_runs_can_be_chosen(source: str, target: str):
     assert call("audit", "--all", "--verify", "--store", target).code == 0
 
 
+@pytest.mark.check
 def test_encrypted_runs_come_with_their_keys_and_erased_ones_stay_erased(
     source: str, target: str, monkeypatch: pytest.MonkeyPatch
 ):
@@ -366,6 +367,7 @@ def test_the_lines_can_be_checked_without_redraft(small: None):
     check([line for line in lines() if b'"hash":"' in line])
 
 
+@pytest.mark.check
 def test_an_archive_goes_to_standard_output(small: None, tmp_path: Path):
     import subprocess
     import sys
@@ -418,6 +420,7 @@ def test_a_checkpoint_of_one_store_holds_for_its_copy(source: str, target: str):
 # What an archive may take
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("head", [b"", b'{"redraft_archive":1,"made":"2026-01-01T00:00:00Z"}\n'])
 def test_a_small_file_that_unpacks_to_a_line_without_end_is_refused_in_little_memory(tmp_path: Path, head: bytes):
     window = zstandard.ZstdCompressionParameters.from_level(6, window_log=27)

@@ -207,6 +207,7 @@ def test_a_page_of_a_run_that_goes_on_says_how_far_it_is():
     assert "to be tried again" in told
 
 
+@pytest.mark.check
 @given(st.text(), st.text(min_size=1))
 @example(HOSTILE[0], HOSTILE[4])
 def test_any_words_are_shown_and_none_works(name, words):
@@ -292,6 +293,7 @@ def test_a_long_draft_is_cut_with_a_note():
     assert len(page) < 450_000
 
 
+@pytest.mark.check
 def test_many_drafts_share_the_room_and_some_are_left_out(monkeypatch):
     monkeypatch.setattr(audit_drafts, "DRAFTS_SHOWN", 10)
     monkeypatch.setattr(audit_drafts, "ALL_SHOWN", 20_000)

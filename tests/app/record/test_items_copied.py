@@ -78,6 +78,7 @@ def test_the_run_of_an_item_is_exported_alone(place: Path, monkeypatch: pytest.M
     assert call("audit", "--all", "--verify").code == 0
 
 
+@pytest.mark.check
 def test_an_erasure_takes_the_runs_of_items_along(sealed: Path) -> None:
     other, book = run_book(), run_book()
     family = [book, *items_of(book)]

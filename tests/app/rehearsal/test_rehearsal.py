@@ -105,6 +105,7 @@ def test_a_seed_is_the_same_numbers():
     assert sum(first["outcomes"].values()) == sum(first["iterations"].values()) == 50
 
 
+@pytest.mark.check
 def test_a_noisy_critic_takes_drafts_for_better_than_they_are():
     def gap(sd: str) -> float:
         spreads = document("simulate", "plan.yaml", "--critic", f"noisy({sd})", "--runs", "300")["spreads"]
@@ -114,6 +115,7 @@ def test_a_noisy_critic_takes_drafts_for_better_than_they_are():
     assert 0 < gap("0.05") < gap("0.2")
 
 
+@pytest.mark.check
 def test_chance_has_the_mean_and_the_spread_that_were_guessed():
     spreads = document(
         "simulate", plan(ONCE), "--generator", "starts(0.5, 0.1)", "--critic", "noisy(0)", "--runs", "4000"

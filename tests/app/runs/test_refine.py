@@ -333,6 +333,7 @@ async def test_what_comes_when_its_time_has_come_names_the_event_that_said_when(
     assert [event.causation for event in by_time] == [failure.id, asked.id]
 
 
+@pytest.mark.check
 async def test_many_runs_at_once_each_with_a_history_of_its_own(settings: Settings):
     async with open_local(settings, workflow().actors.values()) as runtime:
         runs = [await runtime.client.submit(workflow(), "x" * (number % 9 + 1)) for number in range(100)]

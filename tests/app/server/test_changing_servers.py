@@ -118,6 +118,7 @@ def test_a_key_of_another_brief_at_the_other_server_is_refused_also_at_once(
     assert (late.status_code, "was used for another brief" in late.json()["detail"]) == (422, True)
 
 
+@pytest.mark.check
 def test_who_changes_servers_by_the_last_id_has_each_event_once(
     deployed: Deployment, two: tuple[httpx.Client, httpx.Client]
 ) -> None:

@@ -163,6 +163,7 @@ def test_what_cannot_be_followed_is_refused(server: Served, path: str, status: i
     assert server.client.get(path).status_code == status
 
 
+@pytest.mark.check
 def test_more_readers_than_there_may_be_are_told_to_come_again(folder: Path) -> None:
     said("run", "--text", "A text that is fine.", "-q")
     with served(folder, "--read-only", REDRAFT_HTTP='{"streams": 1}') as running:

@@ -153,6 +153,7 @@ def test_a_link_ends_when_it_is_revoked_and_is_listed_without_its_secret(server:
     assert httpx.get(str(made["link"])).status_code == 404
 
 
+@pytest.mark.check
 def test_what_cannot_be_decided_gets_no_link(server: Served, home: Path) -> None:
     run = waiting(server)
     told = {

@@ -313,6 +313,7 @@ def test_a_program_needs_a_token_for_this_server(lying: tuple[Served, LyingProvi
     )
 
 
+@pytest.mark.check
 def test_a_new_key_of_the_provider_is_taken_and_the_old_one_counts_no_more(
     lying: tuple[Served, LyingProvider],
 ) -> None:

@@ -118,6 +118,7 @@ def test_a_run_is_audited_as_on_the_command_line(server: Served, folder: Path) -
     assert "Verified" in page.text
 
 
+@pytest.mark.check
 def test_figures_are_those_of_the_command_line(server: Served) -> None:
     for figures in ("actors", "choices", "critics", "criteria", "measures", "scores", "publications", "issues", "tree"):
         assert server.get(f"/stats/{figures}") == document("stats", figures)

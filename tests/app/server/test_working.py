@@ -322,6 +322,7 @@ def test_who_extends_a_lease_is_told_that_its_run_was_cancelled(server: Served) 
     assert send(server, "/requests/lease", {"actor": JUDGE, "wait": 0}).status_code == 204, "it is in no queue any more"
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("actor", "given", "told"),
     [

@@ -121,6 +121,7 @@ async def test_one_who_leaves_early_leaves_nothing_behind(there: World) -> None:
         assert asyncio.all_tasks() <= before
 
 
+@pytest.mark.check
 async def test_a_slow_reader_holds_little(there: World) -> None:
     """Of 50 MB that wait for it, however much the servers would like to send."""
     each, count = 20_000, 2_500

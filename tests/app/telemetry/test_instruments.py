@@ -96,6 +96,7 @@ def objects() -> list[dict[str, Any]]:
     return kustomized("deploy/scale-by-age")
 
 
+@pytest.mark.check
 def test_kubernetes_takes_every_object_of_its_own(objects: list[dict[str, Any]]) -> None:
     own = [each for each in objects if not each["apiVersion"].startswith(("keda.sh/", "monitoring.coreos.com/"))]
     for each in own:

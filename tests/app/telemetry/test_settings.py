@@ -46,11 +46,13 @@ def run(folder: Path, **settings: str) -> Said:
     return called("run", "essay.md", "--quiet", folder=folder, environment=environment)
 
 
+@pytest.mark.check
 def test_a_receiver_that_is_away_costs_no_run(tmp_path: Path) -> None:
     said = run(tmp_path, **{OTLP: NOWHERE, "OTEL_EXPORTER_OTLP_TIMEOUT": "1"})
     assert (said.code, said.err) == (0, "")
 
 
+@pytest.mark.check
 def test_an_exporter_that_is_not_known_is_one_line(tmp_path: Path) -> None:
     said = run(
         tmp_path, OTEL_TRACES_EXPORTER="zipkin", OTEL_METRICS_EXPORTER="prometheus", OTEL_EXPORTER_PROMETHEUS_PORT="x"
@@ -62,6 +64,7 @@ def test_an_exporter_that_is_not_known_is_one_line(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.check
 def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -72,6 +75,7 @@ def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
     assert line.startswith(f"redraft: /metrics is not served on 127.0.0.1:{port}: ")
 
 
+@pytest.mark.check
 def test_without_the_sdk_a_line_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "essay.md").write_text("This is a tide.\n")
     program = (

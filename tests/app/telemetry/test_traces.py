@@ -120,6 +120,7 @@ def require_facts(sink: Receiver, run: str) -> None:
     assert BRIEF.encode() not in sink.raw
 
 
+@pytest.mark.check
 def test_a_run_in_one_process_is_one_trace(tmp_path: Path, sink: Receiver) -> None:
     (tmp_path / "loop.py").write_text(ACTORS)
     environment = plain(REDRAFT_STORE=f"sqlite:///{tmp_path / 'r.db'}", **settings(sink.url))
@@ -296,6 +297,7 @@ assert spans["look up"].parent.span_id == spans["invoke_agent judge"].context.sp
 """
 
 
+@pytest.mark.check
 def test_a_program_with_a_provider_of_its_own_has_its_runs_below_its_spans(tmp_path: Path) -> None:
     (tmp_path / "loop.py").write_text(ACTORS.replace("attempt == 1", "attempt == 0"))
     (tmp_path / "program.py").write_text(OWN_PROVIDER)
@@ -309,6 +311,7 @@ def test_the_command_line_imports_nothing_of_opentelemetry() -> None:
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.check
 def test_without_a_setting_nothing_of_opentelemetry_is_started(tmp_path: Path) -> None:
     (tmp_path / "run.py").write_text(
         "import asyncio, sys, threading\n"

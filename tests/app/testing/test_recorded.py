@@ -214,6 +214,7 @@ def pytest_in(folder: Path, *options: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.check
 def test_the_plugin_records_plays_and_compares(tmp_path: Path) -> None:
     (tmp_path / "letters.py").write_text(PROJECT)
     (tmp_path / "test_letters.py").write_text(TESTS)

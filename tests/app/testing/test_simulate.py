@@ -130,6 +130,7 @@ def failure(*arguments: object, **options: object) -> SimulationFailed:
     return found.value
 
 
+@pytest.mark.check
 def test_what_is_done_twice_is_found_and_replayed():
     found = failure(LETTER, careless, seeds=60, odds=ROUGH)
     assert [each.partition(":")[0] for each in found.wrong] == ["doubled"]
@@ -144,6 +145,7 @@ def test_what_is_done_twice_is_found_and_replayed():
     assert str(again) == str(found)
 
 
+@pytest.mark.check
 def test_the_story_has_only_the_faults_that_it_takes():
     found = failure(LETTER, careless, seeds=[3])
     (fault,) = found.faults
@@ -189,6 +191,7 @@ def test_a_publisher_that_heeds_keys_goes_well():
     assert tried.calls > 4 * tried.runs
 
 
+@pytest.mark.check
 def test_who_publishes_under_a_new_name_each_time_is_found():
     numbers = itertools.count()
 
@@ -216,6 +219,7 @@ def test_the_checker_of_records_looks_too():
     simulate(never, seeds=3)
 
 
+@pytest.mark.check
 def test_people_whom_the_plan_names_decide():
     asks = Workflow("asks").start_with(write).then(judge, approve("Editor", approvers=["dora"])).finally_(post)
     tried = simulate(asks, seeds=8)

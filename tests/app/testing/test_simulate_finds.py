@@ -21,6 +21,7 @@ def test_a_replay_names_what_was_given_and_shows_the_same():
     assert str(failure(LETTER, careless, seeds=[found.seed], **given)) == str(found)
 
 
+@pytest.mark.check
 def test_a_publisher_whose_key_is_another_for_each_attempt_is_found():
     def by_attempt(outside: Outside) -> list[Actor]:
         @publisher
@@ -35,6 +36,7 @@ def test_a_publisher_whose_key_is_another_for_each_attempt_is_found():
     assert any(each.endswith("and its answer is lost") for each in found.faults)
 
 
+@pytest.mark.check
 def test_a_receipt_that_is_another_for_each_attempt_is_found():
     def by_attempt(outside: Outside) -> list[Actor]:
         @publisher
@@ -82,6 +84,7 @@ def test_where_every_submitted_run_fails_its_items_do_not_hide_it():
     assert wrong.startswith("failed: every run failed, though no fault was injected: ")
 
 
+@pytest.mark.check
 def test_an_actor_that_polls_ends():
     @publisher
     async def post(draft):
@@ -94,6 +97,7 @@ def test_an_actor_that_polls_ends():
     assert simulate(LETTER, [post], seeds=1).outcomes["accepted"] >= 1
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings("error")
 def test_a_task_that_never_began_as_its_worker_was_killed_is_not_heard_of():
     @refiner

@@ -178,6 +178,7 @@ def test_compose_serves_http_on_wish_and_to_this_machine_alone() -> None:
     assert serve["environment"]["REDRAFT_BUS"].startswith("amqp://server:${REDRAFT_SERVER_")
 
 
+@pytest.mark.check
 def test_kubernetes_serves_http_to_the_proxy_alone(objects: list[dict[str, Any]], served: list[dict[str, Any]]) -> None:
     known = {(each["kind"], each["metadata"]["name"]) for each in objects}
     added = [each for each in served if (each["kind"], each["metadata"]["name"]) not in known]

@@ -53,6 +53,7 @@ def check(done: Rebuilt) -> None:
     assert done.rows.keys() == {table.name for each in SHIPPED for table in each.tables}
 
 
+@pytest.mark.check
 async def test_both_halves_are_rebuilt_and_compared(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     here: list[set[str]] = []
     rebuild_views = rebuilding.rebuild_views

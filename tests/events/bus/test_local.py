@@ -121,6 +121,7 @@ async def test_what_is_offered_is_put_at_once_or_not_at_all() -> None:
         bus.offer(QUEUE, bus_messages(8, 8))
 
 
+@pytest.mark.check
 async def test_nothing_is_kept_of_those_who_gave_up_or_left() -> None:
     def alive(kind: type) -> int:
         return sum(issubclass(type(thing), kind) for thing in gc.get_objects())

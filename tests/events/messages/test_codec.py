@@ -151,6 +151,7 @@ def test_a_message_comes_back_as_it_went_in(message: Message) -> None:
     assert (name, decode_message(name, body)) == (MESSAGE_NAMES[type(message)], message)
 
 
+@pytest.mark.check
 @given(work=st.one_of([st.from_type(kind) for kind in WORK_NAMES]))
 def test_work_comes_back_as_it_went_in(work: Work) -> None:
     name, body = encode_message(work)

@@ -106,6 +106,7 @@ async def test_a_follower_hears_of_an_append_long_before_it_would_look(cluster: 
                 assert tuple(await waiting) == appended
 
 
+@pytest.mark.check
 async def test_a_listener_connects_again_by_itself(cluster: Cluster, notes: Notes) -> None:
     heads: asyncio.Queue[int] = asyncio.Queue()
     opened = open_recorder(cluster.url)
@@ -139,6 +140,7 @@ async def appended(store: EventStore, run: str, version: int, events: list[NewEv
         await asyncio.sleep(0.01)
 
 
+@pytest.mark.check
 async def test_appends_through_kills_are_recorded_once_each(cluster: Cluster, notes: Notes) -> None:
     results: dict[str, list[Recorded]] = {f"r{n}": [] for n in range(8)}
     over = asyncio.Event()
@@ -232,6 +234,7 @@ async def test_a_lease_whose_server_falls_silent_is_lost(cluster: Cluster) -> No
             assert await lease.acquire() in (0, 1)
 
 
+@pytest.mark.check
 async def test_an_append_that_did_not_come_through_leaves_nothing(cluster: Cluster, notes: Notes) -> None:
     """The server is ended while it works: it never says that it has recorded, and it has not."""
     async with deadline(), open_store(cluster.url) as store:

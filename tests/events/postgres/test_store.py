@@ -380,6 +380,7 @@ async def test_appends_up_to_a_megabyte_need_no_thread(
         assert [await store.read(run[0].run) for run in events] == events
 
 
+@pytest.mark.check
 async def test_an_event_of_many_megabytes_is_kept(postgres_url: str, notes: Notes) -> None:
     async with open_store(postgres_url) as store:
         events = await append_to(store, "a", 0, notes("a", 2, text="ü" * 20_000_000))

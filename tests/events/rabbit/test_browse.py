@@ -44,6 +44,7 @@ async def test_a_look_that_is_killed_in_the_middle_leaves_all_in_its_order() -> 
             assert await bus.dead_letters(name) == ids
 
 
+@pytest.mark.check
 async def test_putting_all_back_that_is_killed_in_the_middle_loses_and_mixes_nothing() -> None:
     async with in_time() as (bus, prefix):
         await park(prefix, 1, 10)

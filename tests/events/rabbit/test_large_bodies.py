@@ -140,6 +140,7 @@ async def test_a_strangers_header_names_no_other_queue(name: str) -> None:
                 assert await channel.get_queue(f"{prefix}.inbox") is not None
 
 
+@pytest.mark.check
 async def test_the_documented_rights_are_enough() -> None:
     rights = documented()
     with rabbit_users({name: rights[name] for name in ("coordinator", "critic")}) as users:

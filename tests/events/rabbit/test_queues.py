@@ -149,6 +149,7 @@ async def test_a_queue_of_requests_that_an_earlier_release_made_is_refused_and_t
             assert [each.bus_message for each in await consumer.take(1)] == bus_messages(1)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("kind", "queue"), READ)
 async def test_a_letter_that_kills_its_reader_each_time_is_dead_lettered_and_the_others_are_read(
     kind: Kind, queue: str

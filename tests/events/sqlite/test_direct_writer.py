@@ -158,6 +158,7 @@ async def test_while_another_process_holds_the_file_the_event_loop_goes_on(tmp_p
         assert event.version == version + 1
 
 
+@pytest.mark.check
 @pytest.mark.usefixtures("quick")
 async def test_the_write_ahead_log_does_not_grow_without_end(tmp_path: Path, notes: Notes) -> None:
     async with opened(tmp_path / "log.db") as (store, writer):

@@ -513,6 +513,7 @@ async def test_a_file_that_stays_held_is_told(tmp_path: Path, notes: Notes, monk
         assert len(await append_to(store, "a", 0, notes("a"))) == 1
 
 
+@pytest.mark.check
 async def test_two_processes_write_to_one_run_and_to_many(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     writers = [
@@ -530,6 +531,7 @@ async def test_two_processes_write_to_one_run_and_to_many(tmp_path: Path) -> Non
         assert set(said[0] + said[1]) == recorded
 
 
+@pytest.mark.check
 async def test_after_a_kill_all_that_was_acknowledged_is_there(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     acknowledged: set[str] = set()
@@ -630,6 +632,7 @@ def test_our_recorder_gives_what_the_library_gives(groups: list[list[tuple[str, 
         opened.release()
 
 
+@pytest.mark.check
 async def test_a_group_above_the_rows_of_one_statement_is_still_all_or_nothing(tmp_path: Path, notes: Notes) -> None:
     async with open_store(url(tmp_path / "log.db")) as store, open_store(url(tmp_path / "log.db")) as other:
         await append_to(store, "a", 0, notes("a"))

@@ -200,6 +200,7 @@ async def test_one_that_stands_by_is_told_for_whom_once(url: str, refused: Calla
         assert await waiting == 3
 
 
+@pytest.mark.check
 async def test_a_holder_that_is_stopped_is_overtaken_and_learns_of_it(url: str) -> None:
     holder = await held(url, 12)
     assert holder.stdout
@@ -240,6 +241,7 @@ def expire(url: str) -> None:
         connection.execute("UPDATE redraft_leases SET expires = '-infinity'")
 
 
+@pytest.mark.check
 async def test_the_next_may_be_overtaken_too_while_the_first_is_stopped(url: str) -> None:
     """The lock of who is stopped says nothing of who has the lease now."""
     holder = await held(url, 1)
@@ -417,6 +419,7 @@ async def test_a_damaged_file_is_told(tmp_path: Path) -> None:
 # PostgreSQL's own
 
 
+@pytest.mark.check
 async def test_a_server_that_is_killed_ends_the_lease_and_it_can_be_had_again() -> None:
     with postgres_cluster() as cluster:
         async with lease(cluster.url) as holder, lease(cluster.url) as standby:

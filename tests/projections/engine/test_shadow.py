@@ -73,6 +73,7 @@ async def test_the_old_rows_are_read_until_those_of_a_new_version_have_caught_up
         await open_views(place, (OLD, RUNS)).open()
 
 
+@pytest.mark.check
 async def test_a_follower_builds_a_new_version_without_holding_up_the_others(
     tmp_path: Path, place: StorageLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +123,7 @@ async def test_a_rebuild_says_which_rows_were_wrong_and_mends_them(place: Storag
         assert notice.tables["names"].before == notice.tables["names"].after + 1
 
 
+@pytest.mark.check
 async def test_readers_see_whole_rows_all_through_rebuilds(place: StorageLocation) -> None:
     async with open_views(place, PROJECTIONS) as views, open_views(place, PROJECTIONS) as reader:
         await catch_up(views, ListLog(LOG))

@@ -39,6 +39,7 @@ def projecting(folder: Path, place: StorageLocation, *position: str, stdout: int
     return fork(*command, folder=folder, environment=os.environ, stdout=stdout)
 
 
+@pytest.mark.check
 @given(st.data())
 async def test_a_log_in_any_batches_gives_equal_rows(data: st.DataObject) -> None:
     log = busy_log(data.draw(st.integers(1, 9)), data.draw(st.integers(0, 99)))
@@ -51,6 +52,7 @@ async def test_a_log_in_any_batches_gives_equal_rows(data: st.DataObject) -> Non
         assert await contents(views) == await made_afresh(log)
 
 
+@pytest.mark.check
 @given(st.integers(0, len(LOG)), st.integers(0, len(LOG)), st.booleans())
 async def test_what_comes_twice_counts_once(first: int, again: int, anew: bool) -> None:
     async with open_views(None, PROJECTIONS) as views:
@@ -71,6 +73,7 @@ async def test_a_batch_that_leaves_a_gap_is_not_written() -> None:
         assert await contents(views) == before
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("url", ["memory:", "sqlite:///{}/log.db"])
 async def test_live_rows_are_those_of_a_rebuild_of_a_real_store(
     tmp_path: Path, place: StorageLocation, url: str
@@ -88,6 +91,7 @@ async def test_live_rows_are_those_of_a_rebuild_of_a_real_store(
         assert await contents(views) == live == await made_afresh(log)
 
 
+@pytest.mark.check
 async def test_a_rebuild_beside_a_follower_ends_with_each_event_counted_once(
     tmp_path: Path, place: StorageLocation
 ) -> None:
@@ -109,6 +113,7 @@ async def test_a_rebuild_beside_a_follower_ends_with_each_event_counted_once(
         assert await contents(other) == await made_afresh(log)
 
 
+@pytest.mark.check
 async def test_two_projectors_of_one_file_count_each_event_once(place: StorageLocation) -> None:
     log = busy_log(80)
     async with AsyncExitStack() as held:
@@ -118,6 +123,7 @@ async def test_two_projectors_of_one_file_count_each_event_once(place: StorageLo
         assert await contents(one) == await contents(other) == await made_afresh(log)
 
 
+@pytest.mark.check
 async def test_three_processes_at_once_count_each_event_once(tmp_path: Path, place: StorageLocation) -> None:
     log = busy_log(80)
     async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
@@ -129,6 +135,7 @@ async def test_three_processes_at_once_count_each_event_once(tmp_path: Path, pla
         assert await contents(views) == await made_afresh(log)
 
 
+@pytest.mark.check
 async def test_a_projector_killed_within_a_batch_leaves_no_trace(tmp_path: Path, place: StorageLocation) -> None:
     log = busy_log(40)
     async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
@@ -287,6 +294,7 @@ async def test_closed_read_models_say_so() -> None:
         await views.refresh()
 
 
+@pytest.mark.check
 async def test_rows_of_another_log_are_dropped(place: StorageLocation) -> None:
     other = [*LOG[5:9], *busy_log(50, seed=7)]
     other = [replace(each, position=at) for at, each in enumerate(other, 1)]

@@ -297,6 +297,7 @@ _END_OTHERS = """
 """
 
 
+@pytest.mark.check
 async def test_a_server_that_is_killed_is_told_and_the_read_models_go_on() -> None:
     with postgres_cluster() as cluster:
         async with view_of(LOG[:50], cluster.url) as views:

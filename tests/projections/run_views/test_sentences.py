@@ -132,6 +132,7 @@ def test_words_for_people():
     assert outcome_text("over_budget") == "over budget"
 
 
+@pytest.mark.check
 def test_no_character_that_cannot_be_seen_is_shown():
     unseen = [each for each in map(chr, range(0x110000)) if re.match(f"[{UNSEEN}]", each)]
     assert [each for each in unseen if each in plain(f"a{each}b")] == []

@@ -77,6 +77,7 @@ async def test_the_log_itself_is_never_taken_for_read_models(tmp_path: Path) -> 
         await open_views(tmp_path / "log.db", PROJECTIONS).open()
 
 
+@pytest.mark.check
 async def test_a_file_of_an_earlier_format_is_emptied_and_filled_again(tmp_path: Path) -> None:
     path = tmp_path / "views.db"
     async with view_of(LOG, path):
@@ -170,6 +171,7 @@ async def test_bytes_changed_anywhere_never_end_in_a_traceback(tmp_path: Path) -
             name.unlink()
 
 
+@pytest.mark.check
 async def test_many_processes_may_make_the_file_at_once(tmp_path: Path) -> None:
     script = (
         "import asyncio, sys; from pathlib import Path\n"
