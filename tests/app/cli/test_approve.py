@@ -61,8 +61,8 @@ def waits(draft: int, run: str = "last") -> bool:
 
 
 @contextmanager
-def running(folder: Path, workflow: str, draft: int = 3) -> Iterator[subprocess.Popen[str]]:
-    with start("run", f"loop.py:{workflow}", "Tides", "--json", folder=folder) as process:
+def running(folder: Path, workflow: str, draft: int = 3, **settings: str) -> Iterator[subprocess.Popen[str]]:
+    with start("run", f"loop.py:{workflow}", "Tides", "--json", folder=folder, **settings) as process:
         try:
             until(lambda: (folder / "store.db").exists() and waits(draft))
             yield process
@@ -93,6 +93,27 @@ def test_a_run_waits_for_two_people_and_publishes_what_they_approved(folder: Pat
     assert (folder / "published.txt").read_text() == "Tides!!\n"
     assert call("audit", "last", "--verify").code == 0
     assert call("approve", "last", "--by", "ann").code == 2
+
+
+def test_two_words_of_an_encrypted_run_are_no_fault_without_its_key_nor_once_it_is_erased(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said("key", "encryption", "key")
+    encrypted = {"REDRAFT_ENCRYPT_NEW_RUNS": "1", "REDRAFT_ENCRYPT_KEY_FILE": "key"}
+    for name, value in encrypted.items():
+        monkeypatch.setenv(name, value)
+    with running(folder, "loop", **encrypted) as process:
+        said("approve", "last", "--by", "ann")
+        said("approve", "last", "--by", "ben")
+        assert result(process)[0] == 0
+    with monkeypatch.context() as keyless:
+        for name in encrypted:
+            keyless.delenv(name)
+        assert "no fault" in said("audit", "--all", "--verify")
+    assert "no fault" in said("audit", "--all", "--verify")
+    said("erase", "last", "--by", "ann", "--reason", "asked for")
+    assert "no fault" in said("audit", "--all", "--verify")
+    assert "events verified" in said("audit", "last", "--verify")
 
 
 def test_a_rejection_goes_back_into_the_loop_and_an_edit_is_critiqued(folder: Path) -> None:

@@ -14,6 +14,7 @@ from redraft.events.messages.codec import GENESIS, Opener, decode_event
 from redraft.events.messages.domain_events import Steered
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Repeat, loops_of
+from redraft.events.messages.redaction import ERASED
 from redraft.projections.record_check.files import FilesOfRun
 
 
@@ -184,6 +185,8 @@ class _Order:
     def _listen(self, event: Recorded) -> None:
         if not isinstance(event.data, Steered) or not event.data.key:
             return
+        if event.encrypted and event.data.key == ERASED:
+            return  # what stands in place of each key that cannot be read
         if event.data.key in self._keys:
             self._flag("word-twice", event, f"it was heard before, by its key {event.data.key}")
         self._keys.append(event.data.key)
