@@ -48,7 +48,7 @@ def unreadable(row: LogRow | Notification, error: CodecError | Tampered) -> Unre
         _number(row.originator_version) or 0,
         row.id,
         _text(row.topic)[:LONGEST],
-        str(error.__cause__ or error),
+        str(error.__cause__ or error if isinstance(error, CodecError) else error),
         hash_of(_bytes(row.state)),
         isinstance(error, UnknownName | UnknownRules),
     )
