@@ -61,7 +61,8 @@ def item_run(value: float = 0.95, plan=CHILD, run: str = FIRST, path: str = "Cha
     """A run of the first item, as it was recorded."""
     begun, *rest = child(plan, value)
     assert isinstance(begun, RunStarted)
-    return recorded([replace(begun, of=ItemOf(RUN, path)), *rest], run)
+    first, *others = recorded([replace(begun, of=ItemOf(RUN, path)), *rest], run)
+    return (replace(first, causation=asked_in(Book(), "Chapters[1]")[0].id), *others)
 
 
 async def follow(run: Book, log: Mapping[str, Sequence[Recorded]] | None = None) -> list[Message]:
@@ -112,6 +113,13 @@ async def test_the_end_of_a_run_that_was_lost_is_told_when_its_item_is_asked_for
     assert (answer.run, answer.path, answer.text) == (RUN, "Chapters[1]", "one")
     assert message is not None
     assert message.origin.causation == done[0].causation
+
+
+async def test_a_run_of_the_item_that_another_request_began_is_refused_when_it_is_looked_after():
+    first, *rest = item_run()
+    imported = (replace(first, causation="of another store"), *rest)
+    with pytest.raises(InputError, match=f"run of item 1 cannot begin: run {FIRST} is there already, and another"):
+        await started(Book(), "Chapters[1]", {FIRST: imported}, again=True)
 
 
 async def test_a_state_that_would_be_too_large_for_an_item_is_refused():

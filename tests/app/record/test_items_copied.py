@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,22 @@ def test_a_run_is_exported_with_those_of_its_items(place: Path, monkeypatch: pyt
     }
     assert call("audit", "--all", "--verify").code == 0
     assert document("import", "whole")["added"] == 0
+
+
+def test_a_run_whose_item_has_an_imported_run_already_fails_and_says_so(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chapter = next(run for run in items_of(run_book("--key", "k")) if run.count("~") == 1)
+    said("export", "--run", chapter, "-o", "one")
+    monkeypatch.setenv("REDRAFT_STORE", "sqlite:///target.db")
+    said("import", "one")
+    monkeypatch.setattr("redraft.actors.deciding.requests.LOOK_AFTER", timedelta(seconds=1))
+    told = call("run", "book.py:book", "Tides", "--json", "--quiet", "--key", "k")
+    ended = json.loads(told.out)
+    assert (told.code, ended["outcome"]) == (1, "failed")
+    assert f"cannot begin: run {chapter} is there already, and another request began it" in ended["reason"]
+    assert call("audit", ended["run"], "--verify").code == 0
+    assert f"run {ended['run']} did not ask for it" in call("audit", "--all", "--verify").err
 
 
 def test_the_run_of_an_item_is_exported_alone(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,10 +94,16 @@ class ItemRuns:
     async def start(self, event: Recorded, asked: StepRequested, *, again: bool) -> BusMessage | None:
         """Returns the command that begins the run of an item; `again`, the answer of one that has ended meanwhile.
 
-        None for a run that is under way. Raises InputError if the run cannot begin.
+        None for a run that is under way. Raises InputError if the run cannot begin, `again` also where one with its id
+        is there that this request did not begin: its answer would not count.
         """
         of = ItemOf(event.run, asked.path)
         if again and (known := await self._read(run_of_item(of))):
+            if known[0].causation != event.id:
+                raise InputError(
+                    f"the run of item {number_of_item(of.path)} cannot begin: run {known[0].run} is there already, and "
+                    "another request began it; begin this one with another key, or in another store"
+                )
             return _answer(known)
         return _message(event, "item", _start(of, asked, event, await self._read(event.run)))
 
