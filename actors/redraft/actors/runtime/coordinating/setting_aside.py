@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Final, Protocol, TypeAlias
 
@@ -13,10 +13,10 @@ from redraft.actors.runtime.coordinating.decisions import Decided, Incoming, dis
 from redraft.actors.runtime.relaying.queue_publisher import belongs_elsewhere, error_message
 from redraft.events.errors import NoSuchRun
 from redraft.events.messages.codec import hash_of
-from redraft.events.messages.commands import ConfirmStep, ExpireStep, QuarantineRun, RetryStep
-from redraft.events.messages.domain_events import RunQuarantined
+from redraft.events.messages.commands import ConfirmStep, EraseRun, ExpireStep, QuarantineRun, RetryStep
+from redraft.events.messages.domain_events import RunEnded, RunErased, RunQuarantined
 from redraft.events.messages.event_names import EVENT_NAMES
-from redraft.events.store.append import Append, Encoded
+from redraft.events.store.append import SEALED, Append, Encoded
 
 Report: TypeAlias = Callable[[str, str], None]
 """Called with a run that was set aside or cannot be handled here, and with the reason."""
@@ -28,6 +28,10 @@ REPORTED: Final = 1024
 """The number of runs that are remembered as reported."""
 
 _QUARANTINED: Final = EVENT_NAMES[RunQuarantined]
+_OVER: Final = frozenset({EVENT_NAMES[RunEnded], _QUARANTINED})
+
+Rows: TypeAlias = Sequence[tuple[int, str, bytes, int]]
+"""The rows of a run, as `RowStore.raw` returns them."""
 
 
 class RowStore(Protocol):
@@ -35,7 +39,15 @@ class RowStore(Protocol):
 
     async def encode(self, append: Append, *, looked: bool = False) -> Encoded: ...
 
-    async def raw(self, run: str) -> Sequence[tuple[int, str, bytes, int]]: ...
+    async def raw(self, run: str) -> Rows: ...
+
+    async def has_key(self, run: str) -> bool: ...
+
+
+def is_sealed(rows: Rows) -> bool:
+    """Returns whether a run is encrypted, whatever is wrong with its rows: a stranger's may hold any value."""
+    states: Iterator[object] = (state for _, _, state, _ in rows)
+    return any(isinstance(state, bytes) and SEALED in state for state in states)
 
 
 class SettingAside:
@@ -52,8 +64,10 @@ class SettingAside:
 
         A run of a later release, or one that is encrypted with a key that is missing here, may be handled elsewhere:
         nothing is recorded of it, and the message is refused. Messages of the timekeeper are ignored instead: they come
-        again.
+        again. The erasure of a run that is over is recorded all the same.
         """
+        if isinstance(each.message, EraseRun):
+            return await self._erase(each, each.message, now)
         why = error_message(error)
         if not belongs_elsewhere(error):
             return await self.set_aside(each, f"its events cannot be followed: {why}", now)
@@ -71,17 +85,33 @@ class SettingAside:
             rows = await self._log.raw(command.run)
         except NoSuchRun as error:
             return discard(each, str(error) if isinstance(each.message, QuarantineRun) else command.reason)
-        version, _, state, _ = rows[-1]
+        event = RunQuarantined(command.by, command.reason, command.key)
+        return await self._append(each, rows, event, "cannot be set aside", now)
+
+    async def _erase(self, each: Incoming, command: EraseRun, now: datetime) -> Decided:
+        """Returns a decision that records the erasure of a run that is over, and whose key is gone."""
+        run, rows = command.run, await self._log.raw(command.run)
+        if not any(name in _OVER for _, name, _, _ in rows) or await self._log.has_key(run):
+            return discard(each, f"run {run} is not erased: it goes on, or its key is there")
+        if not is_sealed(rows):
+            return discard(each, f"run {run} is not erased: it was recorded in the clear, and its texts can be read")
+        event = RunErased(command.by, command.reason)
+        return await self._append(each, rows, event, "takes no record of its erasure", now)
+
+    async def _append(
+        self, each: Incoming, rows: Rows, event: RunQuarantined | RunErased, fault: str, now: datetime
+    ) -> Decided:
+        """Returns a decision that appends an event after the last row of a run, unless it has one of its kind."""
+        run, (version, _, state, _) = each.message.run, rows[-1]
         on = hash_of(state)
         if on == each.refused_on:
-            return discard(each, f"run {command.run} cannot be set aside: the log refuses an event after its last one")
-        if any(name == _QUARANTINED for _, name, _, _ in rows):
+            return discard(each, f"run {run} {fault}: the log refuses an event after its last one")
+        if any(name == EVENT_NAMES[type(event)] for _, name, _, _ in rows):
             return discard(each)
-        event = RunQuarantined(command.by, command.reason, command.key)
-        append = Append(command.run, version, new_events(each.origin, command.run, [event], now), on)
-        known = self._aggregates.known(command.run)
+        append = Append(run, version, new_events(each.origin, run, [event], now), on)
+        known = self._aggregates.known(run)
         if known is not None:
-            self._aggregates.drop(command.run, known)
+            self._aggregates.drop(run, known)
         return Decided(each, Aggregate(), on, await self._log.encode(append))
 
     def _report_once(self, run: str, why: str) -> None:
