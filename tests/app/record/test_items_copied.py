@@ -133,11 +133,11 @@ def test_an_erasure_that_was_interrupted_is_repeated(sealed: Path, monkeypatch: 
     family = [book, *items_of(book)]
     record, recorded = erasure._record, []
 
-    async def interrupted(runtime, run, by, reason):  # type: ignore[no-untyped-def]
+    async def interrupted(runtime, settings, run, by, reason):  # type: ignore[no-untyped-def]
         if len(recorded) == 3:
             raise StoreError("the process was killed")
         recorded.append(run)
-        return await record(runtime, run, by, reason)
+        return await record(runtime, settings, run, by, reason)
 
     with monkeypatch.context() as patched:
         patched.setattr(erasure, "_record", interrupted)

@@ -9,21 +9,25 @@ from typing import Final
 
 import msgspec
 
+from redraft.actors.runtime.coordinating.setting_aside import is_sealed
+from redraft.app.process.ids import new_message_id
 from redraft.app.settings.settings import Settings, views_path
-from redraft.app.wiring.local import LocalRuntime
+from redraft.app.wiring.local import LocalRuntime, open_handler
 from redraft.events.backends import rewrite_tables
-from redraft.events.errors import InputError, KeyNotOverwritten, StoreError
+from redraft.events.errors import InputError, KeyNotOverwritten, StoreError, Tampered
+from redraft.events.messages.codec import link_of
+from redraft.events.messages.commands import EraseRun
 from redraft.events.messages.domain_events import RunEnded, RunErased, RunQuarantined
-from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.envelope import Origin, Recorded, Unreadable
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.item_ids import MARK, is_within, lineage, run_around
 from redraft.events.messages.redaction import ERASED
-from redraft.events.store.append import SEALED
 from redraft.projections.backends import SHIPPED
 from redraft.projections.engine.projector import catch_up
 from redraft.projections.read_models.runs_query import find_run
 
-RECORDED_SECONDS: Final = 30.0
-"""How long to wait until the erasure is recorded."""
+_OVER: Final = tuple(f"{EVENT_NAMES[kind].rpartition('.')[0]}." for kind in (RunEnded, RunQuarantined))
+"""How the names of the events begin after which a run records no more texts, of whatever version they are."""
 
 MAX_FORKS: Final = 20
 """The maximum number of forks of an erased run that are listed."""
@@ -56,9 +60,9 @@ async def erase_run(runtime: LocalRuntime, settings: Settings, text: str, *, by:
     items, kept = await _items_of(runtime, run)
     for each in items:
         kept += await _destroy_key(runtime, each)
-        await _record(runtime, each, by, reason)
+        await _record(runtime, settings, each, by, reason)
     kept += await _destroy_key(runtime, run)
-    time, recorded = await _record(runtime, run, by, reason)
+    time, recorded = await _record(runtime, settings, run, by, reason)
     forks = [line for each in (*items, run) for line in await _list_forks(runtime, each)]
     behind = await _catch_up(runtime)
     left = await asyncio.to_thread(_compact, settings, await _find_own_tables(runtime))
@@ -141,33 +145,51 @@ async def _check_erasable(runtime: LocalRuntime, run: str) -> None:
 
 
 async def _check_ended(runtime: LocalRuntime, run: str) -> None:
-    """Raises InputError for a run that would record more texts."""
-    entries = await runtime.store.entries(run)
-    if not any(isinstance(each, Recorded) and isinstance(each.data, RunEnded | RunQuarantined) for each in entries):
-        raise InputError(f"run {run} goes on, and would record more texts; cancel it first, or wait until it has ended")
+    """Raises InputError for a run that would record more texts. It need not be readable: the names of events tell.
+
+    None would, either, after a row that is not an event.
+    """
+    rows = await runtime.store.raw(run)
+    if any(str(name).startswith(_OVER) for _, name, _, _ in rows) or not _is_event(run, *rows[-1]):
+        return
+    if any(isinstance(each, Unreadable) for each in await runtime.store.entries(run)):
+        raise InputError(
+            f"run {run} has not ended, and cannot be read; set it aside first: redraft quarantine {run} --reason …"
+        )
+    raise InputError(f"run {run} goes on, and would record more texts; cancel it first, or wait until it has ended")
+
+
+def _is_event(run: str, version: int, name: str, state: bytes, _: int) -> bool:
+    try:
+        link_of(run, version, name, state)
+    except Tampered:
+        return False
+    return True
 
 
 async def _is_encrypted(runtime: LocalRuntime, run: str) -> bool:
-    return any(SEALED in state for _, _, state, _ in await runtime.store.raw(run))
+    return is_sealed(await runtime.store.raw(run))
 
 
-async def _record(runtime: LocalRuntime, run: str, by: str, reason: str) -> tuple[datetime, RunErased]:
-    """Records the erasure, unless that is done; returns its time and event once it is in the log."""
-    start = await runtime.store.head()
-    for event in await runtime.store.entries(run):
+async def _record(
+    runtime: LocalRuntime, settings: Settings, run: str, by: str, reason: str
+) -> tuple[datetime, RunErased]:
+    """Records the erasure, unless that is done; returns its time and event.
+
+    Raises InputError when the log accepts no event after the last row of the run.
+    """
+    last = (await runtime.store.raw(run))[-1]
+    if not _is_event(run, *last):
+        raise InputError(
+            f"the texts of run {run} can no longer be read, but that cannot be recorded: its last row, {last[0]}, is "
+            "not an event, and the database accepts no event after it"
+        )
+    async with open_handler(settings, runtime) as handler:
+        settled = await handler.carry_out(EraseRun(run, by, reason), Origin(new_message_id(), by, "", run))
+    for event in settled.recorded or await runtime.store.entries(run):
         if isinstance(event, Recorded) and isinstance(event.data, RunErased):
             return event.time, event.data
-    await runtime.client.erased(run, reason, by=by)
-    try:
-        async with asyncio.timeout(RECORDED_SECONDS):
-            async for event in runtime.client.subscribe(start, run=run):
-                if isinstance(event.data, RunErased):
-                    return event.time, event.data
-    except TimeoutError:
-        pass
-    raise StoreError(
-        f"run {run}: its texts can no longer be read, but that is not recorded yet; call redraft erase again"
-    )
+    raise InputError(f"the texts of run {run} can no longer be read, but that is not recorded: {settled.refused}")
 
 
 async def _find_own_tables(runtime: LocalRuntime) -> list[str]:
