@@ -251,6 +251,19 @@ def test_functions_of_a_file_are_not_called():
             ("--generator", "starts(0, 0, 0)"),
             "--generator 'starts(0, 0, 0)': it takes 2 numbers at most: quality, sd; ",
         ),
+        *(
+            (
+                (option, f"{guess}({comma})"),
+                f"{option} '{guess}({comma})': {comma} may be one number or two: a decimal number has a point ({point}",
+            )
+            for option, guess, comma, point in (
+                ("--people", "approve", "0,5", "0.5"),
+                ("--generator", "starts", "0,5", "0.5"),
+                ("--generator", "starts", "0,1", "0.1"),
+                ("--refiner", "gains", "0,3", "0.3"),
+                ("--gate", "passes", "0,9", "0.9"),
+            )
+        ),
         (("--critic", "noisy(x)"), "--critic 'noisy(x)': 'x' is not a number; "),
         (("--critic", "noisy(nan)"), "--critic 'noisy(nan)': 'nan' is not a finite number; "),
         (("--critic", "noisy(0, bas=0)"), "--critic 'noisy(0, bas=0)': there is no 'bas'; did you mean 'bias'?; "),

@@ -93,6 +93,8 @@ EXAMPLES: Final[Mapping[type[msgspec.Struct], str]] = {
 """An example of each guess as text: the name of its class in lower case, and its numbers."""
 
 _FORM: Final = re.compile(r"\s*(?:(?P<step>[^\s=()]+)\s*=)?\s*(?P<name>[a-z]+)\s*\((?P<given>[^()]*)\)\s*")
+_COMMA: Final = re.compile(r"(?<![\d.])(\d+),(\d+)(?![\d.])")
+"""What may be one number with a decimal comma, or two."""
 
 
 class Guesses(msgspec.Struct, frozen=True):
@@ -154,6 +156,11 @@ def _arguments(kind: type[msgspec.Struct], text: str) -> dict[str, object]:
         if not parts:
             raise ValueError("it needs at least one score")
         return {"scores": [_number(part) for part in parts]}
+    if kind is not Noisy and kind is not Counts and (found := _COMMA.search(text)):
+        raise ValueError(
+            f"{found[0]} may be one number or two: a decimal number has a point ({found[1]}.{found[2]}), and of two "
+            f"the second comes after a space ({found[1]}, {found[2]})"
+        )
     fields, values = kind.__struct_fields__, dict[str, object]()
     for place, part in enumerate(parts):
         name, sign, value = part.rpartition("=")
