@@ -22,6 +22,7 @@ from redraft.app.cli.shared.reading import events_at, events_of, refuse_missing
 from redraft.app.client.client import Client
 from redraft.app.client.result import Change, check_values, fork_of, state_at
 from redraft.app.models.configuration import Models, actor_keys, check_models, check_money, with_model
+from redraft.app.record.waiting import awaits_nothing
 from redraft.app.settings.settings import Settings
 from redraft.app.wiring.local import open_readonly
 from redraft.app.workflows.actor_registry import build_actor_registry
@@ -164,8 +165,15 @@ def resume_request(given: RunOptions, environment: ActorEnvironment, settings: S
     request = RunRequest(begun.plan, (), None, run=past[0].run, past=past)
     if request.has_ended:
         return request
-    if fold(event.data for event in past).paused:
+    state = fold(event.data for event in past)
+    if state.paused:
         raise InputError(f"run {request.run} is paused; first: redraft resume {request.run}")
+    if awaits_nothing(state):
+        raise InputError(
+            f"run {request.run} was cut off after event {len(past)} ({past[-1].name}): it has not ended, and waits for "
+            "nothing; import an archive that has the whole run, or go on in a new one: "
+            f"redraft fork {request.run} --at {len(past)}"
+        )
     if is_foreign and not given.trust:
         _refuse_foreign(request.run, begun.plan)
     mine = _own_actors(given, Files() if is_foreign else begun.files)

@@ -17,15 +17,20 @@ from pathlib import Path
 from typing import IO, Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
+from redraft.actors.deciding.evolve import evolve
+from redraft.actors.deciding.state import RunState
 from redraft.app.record.clock_times import CLOCKS_SHOW, find_strange_time
 from redraft.app.record.copying.archive import ArchiveWriter, Item, RunKey, read_archive
+from redraft.app.record.waiting import awaits_nothing
 from redraft.events.backends import open_store
 from redraft.events.bus.port import LONGEST_ATTRIBUTE
 from redraft.events.errors import CodecError, EncryptionKeyMissing, InputError, Tampered
 from redraft.events.messages.codec import GENESIS, decode_event, link_of
-from redraft.events.messages.content import MAX_DRAFT_BYTES
+from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief
 from redraft.events.messages.domain_events import RunErased
+from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.item_ids import is_within, lineage
 from redraft.events.store.event_store import EventStore
@@ -149,11 +154,16 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 class _Run(msgspec.Struct):
-    """A run of the archive: the version and hash that were read last, and the version that the store has of it."""
+    """A run of the archive: the version, hash and name that were read last, and the version that the store has of it.
+
+    `state` is the run's, without its brief; None for one that has ended, is encrypted, or cannot be folded.
+    """
 
     version: int = 0
     hash: str = GENESIS
     there: int = 0
+    name: str = ""
+    state: RunState | None = RunState()
 
 
 Runs: TypeAlias = Mapping[str, _Run]
@@ -217,6 +227,11 @@ async def _check_archive(rows: RowCopier, path: Path, draft_limit: int) -> dict[
     for name, run in runs.items():
         if not run.version:
             raise InputError(f"archive {path} has a key for run {name}, but no event of it; export it again")
+        if run.state is not None and awaits_nothing(run.state):
+            raise InputError(
+                f"archive {path}: run {name} was cut off after event {run.version} ({run.name}): it has not ended, and "
+                f"waits for nothing; export the whole run again, or leave it out: redraft export --without {name}"
+            )
     return runs
 
 
@@ -262,7 +277,20 @@ def _check_next(path: Path, run: _Run, event: RawRow) -> None:
                 f"archive {path}: {place} has {len(event.state):,} bytes, of which this release reads {known:,}; "
                 f"upgrade Redraft, or leave the run out: redraft export --without {event.run}"
             )
-    run.version, run.hash = event.version, event.state[9:73].decode()
+    run.version, run.hash, run.name = event.version, event.state[9:73].decode(), event.name
+    if run.state is not None:
+        run.state = _follow(run.state, read)
+
+
+def _follow(state: RunState, event: Recorded) -> RunState | None:
+    """Returns the state of a run after one more event; None where nobody needs it, or it cannot be told."""
+    if event.encrypted:
+        return None
+    try:
+        state = evolve(state, event.data)
+    except Exception:  # noqa: BLE001 - whatever is wrong with a run concerns that run alone: it is set aside here
+        return None
+    return replace(state, brief=Brief("")) if state.status == "running" else None
 
 
 def _check_unique(path: Path, ids: Ids, event: RawRow) -> None:
