@@ -85,7 +85,7 @@ def test_what_others_wait_for_is_looked_for_beside_a_request_that_is_never_due(e
 @pytest.mark.parametrize("time", [*STRANGE, "1969-12-31T23:59:59Z", "9000-01-01T00:00:00Z", "2026-01-01T00:00:00"])
 @pytest.mark.parametrize("field", ["time", "at", "due"])
 def test_an_archive_with_such_a_time_is_refused_whole(events: list[RawRow], time: str, field: str) -> None:
-    sound = retold(events, "sound")
+    sound = retold(events[:2], "sound")  # it waits for an answer, as a run that was exported on its way does
     write_archive(Path("archive"), [*sound, *retold(events, "strange", **{field: time})])
     refused = call("import", "archive")
     assert refused.code == 2

@@ -94,7 +94,7 @@ EXAMPLES: Final[Mapping[type[msgspec.Struct], str]] = {
 
 _FORM: Final = re.compile(r"\s*(?:(?P<step>[^\s=()]+)\s*=)?\s*(?P<name>[a-z]+)\s*\((?P<given>[^()]*)\)\s*")
 _COMMA: Final = re.compile(r"(?<![\d.])(\d+),(\d+)(?![\d.])")
-"""What may be one number with a decimal comma, or two."""
+"""Matches `0,5`: two whole numbers with a comma and no space between them."""
 
 
 class Guesses(msgspec.Struct, frozen=True):
