@@ -137,3 +137,17 @@ def test_a_run_that_is_said_to_be_within_itself_is_shown(folder: Path) -> None:
     asked = {"path": "Chapters[1]", "role": "run", "actor": "Chapters", "attempt": 1, "due": "2030-01-01T00:00:00Z"}
     later(run, "step.requested.v1", asked, repeats="x-2")
     assert "Chapters" in said("show", run)
+
+
+@pytest.mark.parametrize(("parent", "told"), [("zz", "is said to be a fork of itself"), ("last", "follow its plan")])
+def test_a_request_that_repeats_none_is_refused_in_a_line(parent: str, told: str, begun: dict[str, Any]) -> None:
+    if parent == "last":
+        parent = json.loads(said("list", "--json"))[0]["run"]
+    put_event("zz", 1, GENESIS, "run.started.v1", begun | {"parent": {"run": parent, "version": 99}})
+    asked = {"path": "write", "role": "generator", "actor": "write", "attempt": 1, "due": "2030-01-01T00:00:00Z"}
+    for _ in range(12):
+        later("zz", "run.guided.v1", {"advice": "la", "by": "x"})
+    later("zz", "step.requested.v1", asked, repeats="x-2")
+    refused = call("show", "zz", "--step", "write")
+    assert refused.code in (1, 2)
+    assert told in one_line(refused)

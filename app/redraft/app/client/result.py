@@ -7,14 +7,14 @@ from typing import Final, TypeAlias, cast, get_args
 
 import msgspec
 
-from redraft.actors.deciding.evolve import fold
 from redraft.actors.deciding.forking import why_unfit
 from redraft.actors.deciding.state import RunState
 from redraft.actors.plans.check import check_ready
 from redraft.actors.plans.check_state import values_misfit
 from redraft.actors.values import shown
 from redraft.actors.workflow.workflow import Workflow, pin_versions, unpin_versions
-from redraft.app.subscribing.subscriber import is_end, refuse_set_aside, unread
+from redraft.app.subscribing.misfits import folded, unread
+from redraft.app.subscribing.subscriber import is_end, refuse_set_aside
 from redraft.events.errors import InputError, PlanError
 from redraft.events.messages.commands import StartRun
 from redraft.events.messages.content import Brief, Critique, DraftRef, Edit
@@ -276,7 +276,7 @@ def state_at(past: Sequence[Recorded], at: int) -> RunState:
     run = past[0].run
     if not 1 <= at <= len(past):
         raise InputError(f"run {run} has {len(past)} events, and none is number {at}; give 1 to {len(past)}")
-    state = fold(event.data for event in past[:at])
+    state = folded(past[:at])
     if state.status != "running" or state.cancelled is not None or state.refused:
         raise InputError(f"run {run} had already ended at event {at}: nothing is left to do; fork at an earlier one")
     return state

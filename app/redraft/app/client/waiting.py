@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from redraft.app.client.result import Result, result_of
-from redraft.app.subscribing.subscriber import is_end, unread
+from redraft.app.subscribing.misfits import unread
+from redraft.app.subscribing.subscriber import is_end
 from redraft.events.messages.envelope import Entry, Recorded
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from redraft.app.subscribing.misfits import fitting
 from redraft.events.errors import NoSuchRun
 from redraft.events.messages.envelope import Recorded
 from redraft.events.store.event_store import EventStore
@@ -24,7 +25,7 @@ async def tree_with_items(store: EventStore, events: Sequence[Recorded], *, cut:
         except NoSuchRun:
             return ()
         known: list[Recorded] = []
-        for entry in entries:
+        for entry in fitting(entries)[0]:
             if not isinstance(entry, Recorded):
                 break
             known.append(entry)

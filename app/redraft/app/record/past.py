@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from redraft.actors.deciding.state import RunState
 from redraft.actors.values import ignore, shown
 from redraft.app.process.times import moment
+from redraft.app.subscribing.misfits import NEW, fitting, remedy
 from redraft.app.wiring.local import LocalRuntime
 from redraft.events.errors import CodecError, InputError, NoSuchRun
 from redraft.events.messages.content import Draft
@@ -24,11 +27,17 @@ DIGITS: Final = 19
 
 
 async def events_of(
-    log: LocalRuntime, text: str, upto: int | None = None, report: Callable[[str], None] = ignore
+    log: LocalRuntime,
+    text: str,
+    upto: int | None = None,
+    report: Callable[[str], None] = ignore,
+    *,
+    strange: bool = False,
 ) -> tuple[Recorded, ...]:
     """The events of the run that a person means, up to a version. Raises NoSuchRun, and InputError for a version.
 
-    `report` is told when not all of them can be read.
+    They end before the first that cannot be read, or does not follow from those before it, which `report` is told; with
+    `strange` those that do not follow are among them, for who looks at events one by one.
     """
     found = await find_run(log.views, text)
     if upto is not None and not 1 <= upto <= found.version:
@@ -36,7 +45,7 @@ async def events_of(
     entries = await log.store.entries(found.run, upto)
     if not entries:
         raise NoSuchRun(found.run)
-    return legible(entries, report)
+    return legible(entries if strange else (await asyncio.to_thread(fitting, entries))[0], report)
 
 
 def legible(entries: Sequence[Entry], report: Callable[[str], None] = ignore) -> tuple[Recorded, ...]:
@@ -48,7 +57,7 @@ def legible(entries: Sequence[Entry], report: Callable[[str], None] = ignore) ->
     events = [each for each in entries if isinstance(each, Recorded)]
     if broken is None:
         return tuple(events)
-    report(f"run {broken.run}: {unreadable_reason(broken)}; see redraft doctor")
+    report(f"run {broken.run}: {unreadable_reason(broken)}; {remedy(broken)}")
     last = RunQuarantined | RunErased
     kept = tuple(each for each in events if each.version < broken.version or isinstance(each.data, last))
     if not kept:
@@ -63,18 +72,23 @@ class GrowingRun:
         self._log = log
         self._run = run
         self._read: tuple[Recorded, ...] = ()
+        self._state = NEW
 
     async def events(self) -> tuple[Recorded, ...]:
         """Returns what `events_of` does. Of a run that was erased, or is not legible, everything is read each time."""
-        after = len(self._read)
-        entries = await self._log.store.entries(self._run, after=after)
-        if after and not _stay(entries):
-            after, entries = 0, await self._log.store.entries(self._run)
-        found = self._read[:after] + legible(entries)
+        read, state = self._read, self._state
+        entries, state = await self._fit(len(read), state)
+        if read and not _stay(entries):
+            read, (entries, state) = (), await self._fit()
+        found = read + legible(entries)
         if not found:
             raise NoSuchRun(self._run)
-        self._read = found if _stay(entries) else ()
+        stays = _stay(entries) and state.version == len(found)
+        self._read, self._state = (found, state) if stays else ((), NEW)
         return found
+
+    async def _fit(self, after: int = 0, state: RunState = NEW) -> tuple[Sequence[Entry], RunState]:
+        return await asyncio.to_thread(fitting, await self._log.store.entries(self._run, after=after), state)
 
 
 def _stay(entries: Sequence[Entry]) -> bool:
@@ -83,19 +97,19 @@ def _stay(entries: Sequence[Entry]) -> bool:
 
 
 async def events_at(
-    log: LocalRuntime, text: str, at: str, report: Callable[[str], None] = ignore
+    log: LocalRuntime, text: str, at: str, report: Callable[[str], None] = ignore, *, strange: bool = False
 ) -> tuple[Recorded, ...]:
     """Returns what `events_of` does, up to a version (`7`) or a time (`2026-01-03T10:00Z`, `2h` ago); empty: all."""
     if not at:
-        return await events_of(log, text, report=report)
+        return await events_of(log, text, report=report, strange=strange)
     if at.removeprefix("-").isdecimal() and len(at) < DIGITS:
-        return await events_of(log, text, int(at), report)
+        return await events_of(log, text, int(at), report, strange=strange)
     try:
         when = moment(at, datetime.now(UTC), "--at")
     except InputError:
         forms = "7, 2026-01-03T10:00Z, or how long ago, such as 2h"
         raise InputError(f"--at {shown(at)} is neither the number of an event nor a time; write {forms}") from None
-    events = await events_of(log, text, report=report)
+    events = await events_of(log, text, report=report, strange=strange)
     if when < events[0].time:
         began = events[0].time.isoformat(timespec="seconds").replace("+00:00", "Z")
         raise InputError(f"--at {at}: run {events[0].run} began at {began}; give a later time")

@@ -12,12 +12,14 @@ import msgspec
 
 from redraft.actors.deciding.policy import Policy
 from redraft.actors.replay.whatif import Decision, Divergence, RunSummary, WhatIf, what_if_each
+from redraft.app.subscribing.misfits import following_its_plan
 from redraft.app.wiring.local import LocalRuntime
 from redraft.app.workflows.sources import margin_of, read_condition
-from redraft.events.errors import InputError, StoreError, Tampered
+from redraft.events.errors import CodecError, InputError, Tampered
 from redraft.events.messages.conditions import Condition
 from redraft.events.messages.content import Mark
 from redraft.events.messages.domain_events import StepRequested
+from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Keep
 from redraft.events.messages.scales import Scale
 from redraft.projections.display import plain
@@ -116,18 +118,22 @@ async def compare_policies(
     for line in lines:
         try:
             events = await log.store.read(line.run)
-            found.append(await asyncio.to_thread(what_if_each, events, policies, loop))
+            found.append(await asyncio.to_thread(decide_each, events, policies, loop))
         except InputError as error:
             faults.append(error)
-        except Exception as error:  # whatever is wrong with one run concerns that run alone
-            if isinstance(error, StoreError) and not isinstance(error, Tampered):
-                raise
+        except (CodecError, Tampered):  # what is wrong with one run concerns that run alone
             faults.append(InputError("the record does not follow its plan: redraft audit --all --verify names the run"))
     if not found:
         raise faults[0]
     runs = [(each[0].recorded, *(policy.imagined for policy in each)) for each in found]
     left_out = tuple(LeftOut(runs, why) for why, runs in Counter(map(str, faults)).most_common())
     return Comparison(rows_of([str(policy) for policy in policies], runs), left_out)
+
+
+def decide_each(events: Sequence[Recorded], policies: Sequence[Policy], loop: str) -> list[WhatIf]:
+    """Returns what `what_if_each` does. Raises as it does, and CodecError for a record that fits no plan."""
+    with following_its_plan(events[0].run):
+        return what_if_each(events, policies, loop)
 
 
 def read_policies(

@@ -14,7 +14,6 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from redraft.actors.deciding.evolve import fold
 from redraft.actors.deciding.policy import with_limits
 from redraft.actors.deciding.state import RunState
 from redraft.actors.deciding.steering import not_asked, why_void
@@ -23,6 +22,7 @@ from redraft.app.client.client import Client
 from redraft.app.process.ids import new_message_id
 from redraft.app.record.past import drafts_of
 from redraft.app.settings.settings import LOCAL, Settings
+from redraft.app.subscribing.misfits import folded
 from redraft.app.wiring.deployment import open_client
 from redraft.app.wiring.local import LocalRuntime, open_handler, open_readonly
 from redraft.events.errors import InputError, NoSuchRun
@@ -94,10 +94,10 @@ async def steer_on(
     message = word(past)
     if settings.bus != LOCAL and past[0].actor in BEGUN_HERE:
         settings, sender = settings.model_copy(update={"bus": LOCAL}), None
-    refuse(fold(event.data for event in past), message, settings)
+    refuse(folded(past), message, settings)
     event = await record_message(settings, runtime, message, sender, actor)
     if event is None and settings.bus == LOCAL:
-        refuse(fold(each.data for each in await runtime.store.read(run)), message, settings)
+        refuse(folded(await runtime.store.read(run)), message, settings)
     return run, event
 
 
@@ -105,7 +105,7 @@ def draft_meant(past: Sequence[Recorded], number: int | None) -> DraftRef:
     """Returns the draft that a person means: by its number, or the one that waits for approval."""
     if number is not None:
         return numbered_draft(past, number)
-    waiting = fold(event.data for event in past).approval
+    waiting = folded(past).approval
     return waiting.request.draft if waiting else DraftRef(0, "")
 
 

@@ -16,8 +16,9 @@ from redraft.actors.conditions.text import terms
 from redraft.actors.plans.paths import find_loop
 from redraft.actors.replay.whatif import RunSummary, plan_of, what_if_each
 from redraft.app.runs.comparing import Row, read_policies, rows_of
+from redraft.app.subscribing.misfits import following_its_plan
 from redraft.app.wiring.local import LocalRuntime
-from redraft.events.errors import InputError
+from redraft.events.errors import CodecError, InputError, Tampered
 from redraft.events.messages.conditions import AllOf, AnyOf, Condition, Not, State
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import loops_of, scale_of_critics
@@ -84,8 +85,7 @@ class Thresholds:
             if found is None:
                 if time.monotonic() > end:
                     continue
-                events = await log.store.read(line.run)
-                found = self._known[key] = await asyncio.to_thread(_decide, events, loop)
+                found = self._known[key] = await _decided(log, line.run, loop)
             taken += 1
             if isinstance(found, str):
                 fault = found
@@ -124,14 +124,19 @@ def _beside(until: Condition) -> str:
     return "".join(f" and {print_condition(AllOf((each,)))}" for each in of_state)
 
 
-def _decide(events: Sequence[Recorded], loop: str) -> _Decided | str:
+async def _decided(log: LocalRuntime, run: str, loop: str) -> _Decided | str:
     """Returns a run under each threshold on the scale of its own loop, or why that cannot be said."""
     try:
+        return await asyncio.to_thread(_decide, await log.store.read(run), loop)
+    except (InputError, CodecError, Tampered) as error:
+        return str(error)
+
+
+def _decide(events: Sequence[Recorded], loop: str) -> _Decided:
+    with following_its_plan(events[0].run):
         plan = plan_of(events)
         path = find_loop(plan, loop)
         of_path = next(each for at, each in loops_of(plan.steps) if at == path)
         scale, beside = scale_of_critics(of_path.body), _beside(of_path.until)
         found = what_if_each(events, read_policies(_conditions(scale, beside), None, None, None), loop)
-    except InputError as error:
-        return str(error)
-    return _Decided(scale, beside, (found[0].recorded, *(each.imagined for each in found)))
+        return _Decided(scale, beside, (found[0].recorded, *(each.imagined for each in found)))

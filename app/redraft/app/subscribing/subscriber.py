@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from redraft.actors.conditions.reading import check_names
 from redraft.actors.conditions.text import parse_condition
-from redraft.actors.deciding.evolve import evolve
 from redraft.actors.deciding.facts import holds
 from redraft.actors.deciding.interpreter import facts_of
 from redraft.actors.deciding.state import RunState
 from redraft.actors.values import is_whole, shown
 from redraft.app.subscribing.delivery import RETRY, TIMEOUT, Handler, SubscriptionServer
 from redraft.app.subscribing.feed import Feed, StoreFeed, read_named
+from redraft.app.subscribing.misfits import followed, unread
 from redraft.events.errors import InputError, RunEndedFirst, SetAside
 from redraft.events.messages.conditions import Condition
 from redraft.events.messages.domain_events import DraftCritiqued, RunEnded, RunQuarantined, RunStarted
-from redraft.events.messages.envelope import Recorded, Unreadable
+from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import EVERYTHING, EventFilter, names_of
 from redraft.events.messages.plan import Retry, steps_of
 from redraft.events.subscriptions.subscriptions import Subscriptions, check_name
@@ -57,7 +57,7 @@ def _holding(condition: Condition) -> Until:
 
     def is_met(event: Recorded) -> bool:
         nonlocal state
-        state = evolve(state, event.data)
+        state = followed(state, event)
         if isinstance(event.data, RunStarted):
             check_names(condition, [step for _, step in steps_of(event.data.plan.steps) if step.role == "critic"])
         if not isinstance(event.data, DraftCritiqued) or not state.frames:
@@ -194,8 +194,3 @@ def refuse_set_aside(event: Recorded) -> None:
     """Raises SetAside at the event by which a person set the run aside."""
     if isinstance(event.data, RunQuarantined):
         raise SetAside(f"run {event.run} was set aside by {event.data.by or 'a person'}: {event.data.reason}")
-
-
-def unread(entry: Unreadable) -> SetAside:
-    """Returns the error for a run with a row that cannot be read."""
-    return SetAside(f"run {entry.run} cannot be read from event {entry.version} on: {entry.why}; see redraft doctor")

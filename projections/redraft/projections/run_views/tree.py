@@ -173,7 +173,8 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
         case events.DraftApproved():
             if event.granted:
                 _note_decision(facts, event.path, recorded.time, event.draft)
-                facts.leaves[event.path] = replace(facts.leaves[event.path], overruled=facts.vetoes.overruled_by(event))
+                if known := facts.leaves.get(event.path):
+                    facts.leaves[event.path] = replace(known, overruled=facts.vetoes.overruled_by(event))
             elif facts.asked and facts.waiting:
                 facts.approved_by = (*facts.approved_by, event.by)
                 facts.waiting = waiting_text(facts.asked, facts.approved_by)

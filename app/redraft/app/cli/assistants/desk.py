@@ -12,7 +12,6 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from redraft.actors.deciding.policy import Policy
-from redraft.actors.replay.whatif import what_if
 from redraft.app.cli.assistants.offers import Offer, PlanWishes, actors_of
 from redraft.app.cli.running.progress import RunProgress
 from redraft.app.cli.shared.reading import events_at
@@ -20,7 +19,7 @@ from redraft.app.cli.views.changes import change_lines, score_lines
 from redraft.app.client.client import Client
 from redraft.app.record.changes import compare_drafts
 from redraft.app.record.past import drafts_of
-from redraft.app.runs.comparing import whatif_document
+from redraft.app.runs.comparing import decide_each, whatif_document
 from redraft.app.runs.steering import Word, draft_meant, steer
 from redraft.app.settings.settings import LOCAL, Settings
 from redraft.app.subscribing.subscriber import is_end
@@ -166,7 +165,8 @@ class Desk:
         """Returns what another policy would have decided on the recorded answers. Raises InputError, PlanError."""
         if policy.changes_nothing:
             raise InputError("say what should differ: until, max_iterations, keep or rollback_margin")
-        found: Document = msgspec.to_builtins(whatif_document(policy, what_if(await self.events(run), policy, loop)))
+        (imagined,) = decide_each(await self.events(run), [policy], loop)
+        found: Document = msgspec.to_builtins(whatif_document(policy, imagined))
         return found
 
 

@@ -12,7 +12,6 @@ from typing import NoReturn
 
 import msgspec
 
-from redraft.actors.deciding.evolve import fold
 from redraft.actors.plans.paths import steps_in
 from redraft.actors.workflow.actor import Actor, ActorKey
 from redraft.actors.workflow.workflow import pin_versions
@@ -24,6 +23,7 @@ from redraft.app.client.result import Change, check_values, fork_of, state_at
 from redraft.app.models.configuration import Models, actor_keys, check_models, check_money, with_model
 from redraft.app.record.waiting import awaits_nothing
 from redraft.app.settings.settings import Settings
+from redraft.app.subscribing.misfits import folded
 from redraft.app.wiring.local import open_readonly
 from redraft.app.workflows.actor_registry import build_actor_registry
 from redraft.app.workflows.briefs import check_pytest, check_tested, read_brief, workflow_for
@@ -165,7 +165,7 @@ def resume_request(given: RunOptions, environment: ActorEnvironment, settings: S
     request = RunRequest(begun.plan, (), None, run=past[0].run, past=past)
     if request.has_ended:
         return request
-    state = fold(event.data for event in past)
+    state = folded(past)
     if state.paused:
         raise InputError(f"run {request.run} is paused; first: redraft resume {request.run}")
     if awaits_nothing(state):
@@ -260,8 +260,8 @@ async def _read_forked_past(settings: Settings, given: ForkOptions) -> _Forked:
     if not given.at.strip():
         raise InputError("--at is empty; give the number of an event, or a time")
     async with open_readonly(settings) as log:
-        upto = await events_at(log, given.run, given.at)
-        past = await events_of(log, given.run)
+        upto = await events_at(log, given.run, given.at, strange=True)
+        past = await events_of(log, given.run, strange=True)
         return _Forked(past, len(upto), await log.store.is_imported(past[0].run))
 
 

@@ -13,7 +13,6 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 from nh3 import clean
 
-from redraft.actors.deciding.evolve import fold
 from redraft.app.dashboard.live import Subject
 from redraft.app.dashboard.visit import Visits, page
 from redraft.app.record.auditing.audit_drafts import Version, versions
@@ -22,6 +21,7 @@ from redraft.app.record.past import GrowingRun, events_of
 from redraft.app.server.api.answers import beside
 from redraft.app.server.api.parameters import RunPath
 from redraft.app.server.problems import Refused
+from redraft.app.subscribing.misfits import folded
 from redraft.events.messages.content import DraftRef, Issue, Span
 from redraft.events.messages.domain_events import DraftMade, RunEnded, RunErased, RunQuarantined
 from redraft.events.messages.envelope import Recorded
@@ -175,7 +175,7 @@ def decision_on(events: Sequence[Recorded], number: int) -> Decision:
         raise Refused(404, "no-such-draft", f"run {events[0].run} has {len(made)} drafts, and no draft {number}")
     told = {type(each.data) for each in events}
     is_over = bool(told & {RunEnded, RunQuarantined})
-    asked = None if is_over else fold(each.data for each in events).approval
+    asked = None if is_over else folded(events).approval
     waiting = asked.request.draft if asked else DraftRef(0, "")
     found = Decision(
         *(events[0].run, made[number], waiting == made[number], waiting.version, max(made)), is_over, RunErased in told

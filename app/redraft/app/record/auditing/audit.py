@@ -101,7 +101,7 @@ async def _verify_origin(log: LocalRuntime, found: RunAudit) -> RunAudit:
 async def _read_events(log: LocalRuntime, run: str, fault: str, report: Callable[[str], None]) -> Sequence[Recorded]:
     """Returns the events of a run. Raises Tampered with the `fault` when it damaged events beyond reading."""
     try:
-        return await events_of(log, run, report=report)
+        return await events_of(log, run, report=report, strange=True)
     except CodecError as error:
         if not fault:
             raise

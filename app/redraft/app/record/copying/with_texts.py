@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from redraft.actors.runtime.relaying.request_builder import RequestBuilder
+from redraft.app.subscribing.misfits import following_its_plan
 from redraft.events.errors import EncryptionKeyMissing, InputError, suggest
 from redraft.events.messages.commands import WORK_NAMES, Work
 from redraft.events.messages.content import Draft
@@ -147,12 +148,18 @@ async def find_command(events: Sequence[Recorded], path: str, attempt: int | Non
     Raises InputError for a step or an attempt that was not requested, CodecError when the log no longer has its texts.
     """
     asked = _find_request(events, path, attempt)
+    around: set[str] = set()
     while asked.repeats:
+        around.add(events[0].run)
         events = await read(_parent_of(events))
-        asked = events[asked.version - 1]
+        with following_its_plan(asked.run):
+            asked = events[asked.version - 1]
+        if asked.run in around:
+            raise InputError(f"run {asked.run} repeats events, and is said to be a fork of itself")
     if not isinstance(asked.data, StepRequested):
         raise InputError(f"event {asked.version} of run {asked.run} asks for nothing")
-    work = RequestBuilder(events[: asked.version]).command(asked.run, asked.data, at=asked.time)
+    with following_its_plan(asked.run):
+        work = RequestBuilder(events[: asked.version]).command(asked.run, asked.data, at=asked.time)
     return CommandSent(asked.run, asked.version, asked.time, WORK_NAMES[type(work)], work)
 
 

@@ -10,12 +10,12 @@ from urllib.parse import parse_qs
 from litestar import Request, Response, get, post
 from litestar.params import PathParameter
 
-from redraft.actors.deciding.evolve import fold
 from redraft.app.record.auditing.audit import audit_one
 from redraft.app.record.past import drafts_of
 from redraft.app.runs.steering import steer_on
 from redraft.app.server.api.answers import beside
 from redraft.app.server.service import Serves, Service
+from redraft.app.subscribing.misfits import folded
 from redraft.events.errors import InputError, RedraftError
 from redraft.events.messages.commands import ApproveDraft, RejectDraft
 from redraft.events.messages.content import Draft, DraftRef
@@ -101,7 +101,7 @@ async def _token(service: Service, text: str) -> Token | None:
 
 def _awaited(past: tuple[Recorded, ...], ref: DraftRef) -> Draft | None:
     """Returns the draft if the run waits for a decision on it."""
-    waiting = fold(event.data for event in past).approval if past else None
+    waiting = folded(past).approval if past else None
     if waiting is None or waiting.request.draft != ref:
         return None
     return drafts_of(past)[ref.version]

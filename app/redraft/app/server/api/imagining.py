@@ -7,10 +7,9 @@ from typing import Annotated, Final, TypeAlias
 from litestar import Response, get
 from litestar.params import FromQuery, QueryParameter
 
-from redraft.actors.replay.whatif import what_if
 from redraft.app.process.times import moment_of
 from redraft.app.record.past import events_of
-from redraft.app.runs.comparing import Comparison, compare_policies, read_policies, whatif_document
+from redraft.app.runs.comparing import Comparison, compare_policies, decide_each, read_policies, whatif_document
 from redraft.app.server.api.answers import answer, computed
 from redraft.app.server.api.parameters import Limit, RunPath, Since
 from redraft.app.server.service import Serves
@@ -39,7 +38,9 @@ async def whatif(
     """Shows a recorded run under other policies: where they first differ, and what would have been saved."""
     policies = read_policies(until or (), max_iterations, keep, rollback_margin)
     events = await events_of(service.runtime, run)
-    return await computed(lambda: [whatif_document(each, what_if(events, each, loop)) for each in policies])
+    return await computed(
+        lambda: [whatif_document(*each) for each in zip(policies, decide_each(events, policies, loop), strict=True)]
+    )
 
 
 @get("/whatif", answer=Comparison, summary="Compare policies over runs")

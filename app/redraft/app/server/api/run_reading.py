@@ -109,7 +109,7 @@ async def show_tree(service: Serves, run: RunPath, at: At = "") -> Response[byte
 @get("/runs/{run:str}/history", answer=list[Recorded], summary="List a run's events")
 async def show_history(service: Serves, run: RunPath, at: At = "") -> Response[bytes]:
     """Lists the events of a run, as recorded, the oldest first."""
-    return await computed(list, await events_at(service.runtime, run, at))
+    return await computed(list, await events_at(service.runtime, run, at, strange=True))
 
 
 @get("/runs/{run:str}/state", answer=StateAt, summary="Show a run's state")

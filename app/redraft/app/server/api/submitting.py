@@ -15,7 +15,7 @@ from redraft.actors.plans.paths import steps_in
 from redraft.actors.workflow.workflow import pin_versions
 from redraft.app.client.result import check_values, refuse_other, state_at
 from redraft.app.models.configuration import Models, actor_keys, check_models, check_money, models_of
-from redraft.app.record.past import events_at, events_of
+from redraft.app.record.past import events_at
 from redraft.app.runs.refine import Item, key_of, seed_items
 from redraft.app.server.access.identity import Asks, Identity
 from redraft.app.server.api.answers import LATER, answer, beside
@@ -95,7 +95,8 @@ async def begin_fork(service: Service, identity: Identity, run: str, data: Forki
     """Begins a fork of the run that a text means; returns it once it can be looked at. Raises Refused, InputError."""
     _refuse_harm(identity, data)
     runtime = service.runtime
-    upto, past = await events_at(runtime, run, str(data.at)), await events_of(runtime, run)
+    upto = await events_at(runtime, run, str(data.at), strange=True)
+    past = await runtime.client.history(upto[0].run)
     if not data.trust and await runtime.store.is_imported(past[0].run):
         raise InputError(f"run {past[0].run} was imported, and its plan is somebody else's; look at it, and give trust")
     brief = None if data.brief is None else _brief(service, data.brief)

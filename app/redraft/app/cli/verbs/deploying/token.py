@@ -8,7 +8,6 @@ from typing import Annotated, Final, TypeAlias, TypeVar
 
 import typer
 
-from redraft.actors.deciding.evolve import fold
 from redraft.actors.values import parse_duration
 from redraft.app.cli.shared.options import JsonOption, RunArgument, StoreOption
 from redraft.app.cli.shared.output import print_result
@@ -16,6 +15,7 @@ from redraft.app.cli.shared.reading import ask_server, run_quietly
 from redraft.app.process.times import moment
 from redraft.app.runs.steering import draft_meant, refuse
 from redraft.app.settings.settings import read_settings
+from redraft.app.subscribing.misfits import folded
 from redraft.app.wiring.local import open_readonly
 from redraft.events.backends import open_tokens
 from redraft.events.errors import InputError
@@ -100,7 +100,7 @@ def invite(
         meant = draft_meant(past, draft)
         if not meant.version:
             raise InputError(f"run {past[0].run} waits for nobody's decision; name a draft with --draft")
-        run_state = fold(event.data for event in past)
+        run_state = folded(past)
         refuse(run_state, ApproveDraft(past[0].run, meant, "", person), read_settings(store=store))
         return Link(past[0].run, meant)
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import msgspec
 import typer
 
-from redraft.actors.deciding.evolve import fold
 from redraft.app.cli.shared.options import JsonOption, RunArgument, StoreOption
 from redraft.app.cli.shared.output import out, print_json, print_line, print_text
 from redraft.app.cli.shared.reading import ask, events_at, events_of, run_quietly
@@ -17,6 +16,7 @@ from redraft.app.record.changes import StateChanges, compare_drafts, compare_sta
 from redraft.app.record.items import tree_with_items
 from redraft.app.record.past import DIGITS, final_draft
 from redraft.app.settings.settings import LOCAL, read_settings
+from redraft.app.subscribing.misfits import folded
 from redraft.app.wiring.deployment import unserved
 from redraft.app.wiring.local import LocalRuntime
 from redraft.events.errors import InputError
@@ -138,7 +138,7 @@ async def _follow(log: LocalRuntime, text: str) -> None:
 
 def _tell_unserved(events: Sequence[Recorded]) -> None:
     """Says which actors a run waits for that no worker serves, where there is a broker to ask."""
-    steps = fold(event.data for event in events).open.values()
+    steps = folded(events).open.values()
     waiting = [step.request for step in steps if step.retry_at is None and step.request.role != "run"]
     if waiting:
         for line in run_quietly(unserved(read_settings(), [(asked.role, asked.actor) for asked in waiting])):
@@ -148,7 +148,8 @@ def _tell_unserved(events: Sequence[Recorded]) -> None:
 async def _read_whole(log: LocalRuntime, run: str, at: str) -> tuple[Sequence[Recorded], bool, Tree]:
     """Returns the events of a run that can be read, whether all of them can be, and its tree with its items'."""
     events = await events_at(log, run, at)
-    is_readable = (await find_run(log.views, events[0].run)).status != "unreadable"
+    line = await find_run(log.views, events[0].run)
+    is_readable = line.status != "unreadable" and events[-1].version >= line.version
     return events, is_readable, await tree_with_items(log.store, events, cut=bool(at))
 
 

@@ -8,11 +8,10 @@ import msgspec
 import typer
 
 from redraft.actors.deciding.policy import Policy
-from redraft.actors.replay.whatif import what_if
 from redraft.app.cli.shared.options import JsonOption, StoreOption, refuse_beyond, with_options
 from redraft.app.cli.shared.reading import ask, events_of
 from redraft.app.process.times import moment_of
-from redraft.app.runs.comparing import compare_policies, read_policies
+from redraft.app.runs.comparing import compare_policies, decide_each, read_policies
 from redraft.events.errors import InputError
 from redraft.projections.read_models.runs_query import RunFilter
 
@@ -92,4 +91,4 @@ def whatif(
     if many.tag or many.since:
         raise InputError(f"{'--tag' if many.tag else '--since'} chooses among the runs of a --workflow; leave it out")
     events = ask(store, lambda log: events_of(log, run))
-    print_each([(policy, what_if(events, policy, loop)) for policy in policies], json=json)
+    print_each(list(zip(policies, decide_each(events, policies, loop), strict=True)), json=json)
