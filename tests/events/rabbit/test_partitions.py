@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import aio_pika
 import pytest
 from tests.events.rabbit_server import URL, new_prefix, rabbit
+from tests.rabbit_users import Rights, rabbit_users
 
 from redraft.events.bus.port import (
     INBOX,
@@ -134,3 +136,61 @@ async def drain(bus: Bus, queue: str) -> None:
     async with bus.consume(queue, 10) as consumer:
         while True:
             await consumer.ack(await consumer.take(10))
+
+
+async def declare_foreign(name: str, *bound: str, url: str = URL, **arguments: object) -> None:
+    given: dict[str, Any] = {key.replace("_", "-"): value for key, value in arguments.items()}
+    async with await aio_pika.connect(url) as connection, connection.channel() as channel:
+        queue = await channel.declare_queue(name, durable=True, arguments=given)
+        for exchange in bound:
+            await queue.bind(exchange, name.partition(".")[2])
+
+
+async def test_what_goes_to_a_partition_of_a_stranger_goes_to_the_inbox_until_it_is_deleted() -> None:
+    prefix, theirs = new_prefix(), partition_queue(partition_of("run-1", 4))
+    async with asyncio.timeout(DEADLINE), rabbit(prefix=prefix, partitions=4) as bus, Survey(URL, prefix) as survey:
+        await declare_foreign(survey.there(theirs), x_queue_type="stream")
+        await bus.prepare()
+        assert await survey.missing() == []
+        assert [each for each in inbox_queues(4) if not await survey.fits(each, "quorum")] == [theirs]
+        async with RabbitBus(URL, prefix=prefix, partitions=4) as sender:
+            await bus.publish(INBOX, [message("run-1")])
+            await sender.publish(INBOX, [message("run-1")])
+            assert await waiting(prefix, INBOX) == 2
+            await delete(survey.there(theirs))
+            async with RabbitBus(URL, prefix=prefix, partitions=4) as other:
+                await other.prepare()
+            while await waiting(prefix, theirs) < 1:
+                await sender.publish(INBOX, [message("run-1")])
+
+
+@pytest.mark.parametrize("bound", [True, False])
+async def test_what_a_partition_that_was_replaced_does_not_take_goes_to_the_inbox(bound: bool) -> None:
+    prefix, theirs = new_prefix(), partition_queue(partition_of("run-1", 4))
+    async with asyncio.timeout(DEADLINE), rabbit(prefix=prefix, partitions=4) as bus, Survey(URL, prefix) as survey:
+        await bus.prepare()
+        await bus.publish(INBOX, [message("run-1"), message("run-2")])
+        await delete(survey.there(theirs))
+        exchange = [f"{prefix}.incoming"] if bound else []
+        await declare_foreign(survey.there(theirs), *exchange, x_max_length=0, x_overflow="reject-publish")
+        await bus.publish(INBOX, [message("run-1"), message("run-2")])
+        assert await waiting(prefix, INBOX) == 1
+        assert await waiting(prefix, partition_queue(partition_of("run-2", 4))) == 2
+
+
+async def test_a_sender_that_may_declare_nothing_passes_by_the_partition_of_a_stranger() -> None:
+    theirs = partition_queue(partition_of("run-1", 4))
+    with rabbit_users({"owner": Rights(".*", ".*", ".*"), "sender": Rights("^$", ".*", ".*")}) as users:
+        async with (
+            asyncio.timeout(DEADLINE),
+            RabbitBus(users.urls["owner"], partitions=4) as bus,
+            Survey(users.urls["owner"]) as survey,
+            RabbitBus(users.urls["sender"], partitions=4) as sender,
+        ):
+            await declare_foreign(survey.there(theirs), url=users.urls["owner"], x_queue_type="classic")
+            await bus.prepare()
+            for run in ("run-1", "run-2", "run-1"):
+                await sender.publish(INBOX, [message(run)])
+            depth = await survey.queue(INBOX)
+            assert depth is not None
+            assert depth.waiting == 2

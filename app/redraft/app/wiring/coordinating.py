@@ -92,6 +92,7 @@ async def coordinate(
             servers.survey.ping,
             lambda numbers: log.info("share of the inbox", partitions=numbers),
             routes.follow,
+            on_trouble=tell,
         )
         coordinator = build_coordinator(
             resources,

@@ -141,7 +141,7 @@ class RabbitBus:
         self._out = Link(address, "publishes", patience, heartbeat)
         self._in = Link(address, "consumes", patience, heartbeat)
         self._out_topology = Topology(self._out, names, delivery_limit, queues)
-        self._inbox = PartitionedInbox(self._out_topology, partitions)
+        self._inbox = PartitionedInbox(self._out_topology, names, partitions)
         self._partitions = partitions
         self._in_topology = Topology(self._in, names, delivery_limit, queues)
         self._publisher = Publisher(self._out, f"{token}-c")
@@ -234,8 +234,10 @@ class RabbitBus:
         """Makes the missing parts that every deployment has: exchanges, inbox, queue of dead letters, stream."""
 
         async def made() -> None:
-            await self._inbox.prepare()
-            await self._out_topology.events()
+            try:
+                await self._inbox.prepare()
+            finally:
+                await self._out_topology.events()
 
         async with self._life.during():
             await self._out.persist(made)
@@ -347,8 +349,9 @@ class RabbitBus:
             await self._publisher.send(self._destination(queue), messages)
 
     def _destination(self, queue: str) -> Destination:
-        make = self._inbox.remake if queue == INBOX else partial(self._out_topology.queue, queue)
-        return Destination(queue, make)
+        if queue == INBOX:
+            return Destination(queue, self._inbox.remake, self._inbox.readdress)
+        return Destination(queue, partial(self._out_topology.queue, queue))
 
     def _to_outgoing(self, key: str, bus_message: Redelivery) -> Outgoing:
         held = bus_message.held

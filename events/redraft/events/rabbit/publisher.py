@@ -54,11 +54,19 @@ _SURELY_ALLOWED: Final = 16 * 1024 * 1024
 """The largest body, in bytes, that every server accepts by default: 16 MiB in 4.x, 128 MiB in 3.x."""
 
 
+def _same(message: Outgoing) -> Outgoing:
+    return message
+
+
 class Destination(msgspec.Struct, frozen=True):
-    """The queue or exchange for messages; `prepare` makes it, before the first message and whenever it may be gone."""
+    """The queue or exchange for messages; `prepare` makes it, before the first message and whenever it may be gone.
+
+    `readdress` returns what is sent in place of a message that was not confirmed.
+    """
 
     name: str
     prepare: Callable[[], Awaitable[object]]
+    readdress: Callable[[Outgoing], Outgoing] = _same
 
 
 class Burst:
@@ -166,13 +174,15 @@ class Publisher:
         where no queue is bound for it is not sent again, and its key is added there. Raises BusError when nothing was
         confirmed for the patience of the link, or when the server refuses a message for its size.
         """
-        rest = list(messages)
+        rest, first = list(messages), True
 
         async def attempted() -> None:
             """Raises the fault when not one was confirmed; `rest` counts this attempt all the same."""
-            nonlocal rest
-            before = rest
-            rest, fault = await self._attempt(place, before, strictly, returned)
+            nonlocal rest, first
+            writer = await self._ready(place)
+            before = rest if first else [place.readdress(message) for message in rest]
+            first = False
+            rest, fault = await self._attempt(writer, place, before, strictly, returned)
             if fault is not None and len(rest) == len(before):
                 raise _final_error(fault, before)
 
@@ -187,10 +197,14 @@ class Publisher:
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     async def _attempt(
-        self, place: Destination, messages: Sequence[Outgoing], strictly: bool, returned: set[str] | None
+        self,
+        writer: FrameWriter,
+        place: Destination,
+        messages: Sequence[Outgoing],
+        strictly: bool,
+        returned: set[str] | None,
     ) -> tuple[list[Outgoing], BaseException | None]:
         """Sends all, and returns those to send again, with the first fault among them."""
-        writer = await self._ready(place)
         burst = Burst(self._slots, self._confirm, returned)
         try:
             for message in messages:

@@ -20,6 +20,7 @@ from aiormq.exceptions import (
     ChannelNotFoundEntity,
     ChannelPreconditionFailed,
 )
+from pamqp.common import FieldTable
 
 from redraft.events.bus.port import DELIVERY_LIMIT, INBOX, Depth
 from redraft.events.errors import BusUnusable
@@ -27,7 +28,7 @@ from redraft.events.rabbit.cloudevents import is_event
 from redraft.events.rabbit.connection import ANSWER, LOST, answer, close_channel, hand_over, read_address, unreachable
 from redraft.events.rabbit.event_batches import unpack
 from redraft.events.rabbit.event_stream import StreamPosition, read_stream_position
-from redraft.events.rabbit.topology import PREFIX, Kind, Names, queue_arguments
+from redraft.events.rabbit.topology import PREFIX, STREAM_ARGUMENTS, Kind, Names, queue_arguments
 
 _T = TypeVar("_T")
 
@@ -214,22 +215,14 @@ class Survey:
         return await self._on_channel(query)
 
     async def fits(self, queue: str, kind: Kind) -> bool:
-        """Returns whether an existing queue has the settings of this type; True for a user who may not ask.
-
-        To declare an existing queue changes nothing; the server refuses it where a setting differs.
+        """Returns whether an existing queue has the settings of this type, and the exchange of its readers, if any, is
+        ours; True for a user who may not ask.
         """
         names = self._names
-        there, arguments = names.there(queue), queue_arguments(queue, kind, names, DELIVERY_LIMIT)
-
-        async def query(channel: Channel) -> bool:
-            try:
-                with suppress(ChannelAccessRefused):
-                    await answer(channel.queue_declare(there, durable=True, arguments=arguments))
-            except ChannelPreconditionFailed:
-                return False
-            return True
-
-        return await self._on_channel(query)
+        arguments = queue_arguments(queue, kind, names, DELIVERY_LIMIT)
+        if not await self._on_channel(partial(_fits_queue, names.there(queue), arguments)):
+            return False
+        return await self._on_channel(partial(_fits_exchange, names.own(queue), "direct"))
 
     async def newest(self) -> StreamPosition | None:
         """Returns the place in the log of the last event in the stream; None when the user may not read one.
@@ -259,15 +252,27 @@ class Survey:
         return await self._on_channel(query)
 
     async def missing(self) -> list[str]:
-        """Returns the exchanges and queues of every deployment that are missing or of another type."""
-        names = self._names
-        found: list[str] = []
-        exchanges = {names.commands: "direct", names.incoming: "direct", names.events: "topic"}
-        for exchange, kind in {**exchanges, names.cancellations: "topic"}.items():
-            if not await self._on_channel(partial(_has_exchange, exchange, kind)):
-                found.append(f"exchange {exchange}")
+        """Returns the exchanges and queues of every deployment that are missing."""
+        exchanges = [each for each in self._exchanges() if not await self._on_channel(partial(_has_exchange, each))]
+        found = [f"exchange {exchange}" for exchange in exchanges]
         queues = [self.there(each) for each in (INBOX, DEAD_LETTERS, EVENTS) if await self.queue(each) is None]
         return [*found, *(f"queue {queue}" for queue in queues)]
+
+    async def unfit(self) -> list[str]:
+        """Returns the exchanges of every deployment, and the stream, that are there with other settings."""
+        found: list[str] = []
+        for exchange, kind in self._exchanges().items():
+            if not await self._on_channel(partial(_fits_exchange, exchange, kind)):
+                found.append(f"exchange {exchange}")
+        stream = self.there(EVENTS)
+        if await self.queue(EVENTS) and not await self._on_channel(partial(_fits_queue, stream, STREAM_ARGUMENTS)):
+            found.append(f"queue {stream}")
+        return found
+
+    def _exchanges(self) -> dict[str, str]:
+        names = self._names
+        topics = {names.events: "topic", names.cancellations: "topic"}
+        return {names.commands: "direct", names.incoming: "direct", **topics}
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -305,10 +310,33 @@ class Survey:
         return self._connection
 
 
-async def _has_exchange(name: str, kind: str, channel: Channel) -> bool:
+async def _has_exchange(name: str, channel: Channel) -> bool:
     try:
-        await answer(channel.exchange_declare(name, exchange_type=kind, durable=True, passive=True))
-    except (ChannelNotFoundEntity, ChannelPreconditionFailed):
+        await answer(channel.exchange_declare(name, passive=True))
+    except ChannelNotFoundEntity:
+        return False
+    return True
+
+
+async def _fits_exchange(name: str, kind: str, channel: Channel) -> bool:
+    """Returns whether an exchange is of this kind; True if it is missing, or the user may not ask.
+
+    To declare what exists changes nothing; the server refuses it where a setting differs.
+    """
+    try:
+        with suppress(ChannelNotFoundEntity, ChannelAccessRefused):
+            await answer(channel.exchange_declare(name, passive=True))
+            await answer(channel.exchange_declare(name, exchange_type=kind, durable=True))
+    except ChannelPreconditionFailed:
+        return False
+    return True
+
+
+async def _fits_queue(name: str, arguments: FieldTable, channel: Channel) -> bool:
+    try:
+        with suppress(ChannelAccessRefused):
+            await answer(channel.queue_declare(name, durable=True, arguments=arguments))
+    except ChannelPreconditionFailed:
         return False
     return True
 

@@ -166,11 +166,11 @@ class Topology:
             return await self._declare_queue(queue)
 
     async def exists(self, queue: str) -> bool:
-        """Returns whether a queue of messages is there."""
+        """Returns whether a queue of messages is there, and is not another connection's own."""
         async with self._one:
             try:
                 await answer((await self._own()).queue_declare(self._names.there(queue), passive=True))
-            except ChannelNotFoundEntity:
+            except (ChannelNotFoundEntity, ChannelLockedResource):
                 self._channel = None
                 return False
             return True

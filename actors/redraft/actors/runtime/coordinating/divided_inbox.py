@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Final
 
 from msgspec.structs import replace
 
+from redraft.actors.runtime.relaying.queue_publisher import AGAIN, OnTrouble, UnusableQueues
+from redraft.actors.values import ignore
 from redraft.events.bus.port import Bus, Consumer, Delivery
+from redraft.events.errors import BusUnusable
 from redraft.events.messages.memory import memory_decoded
 
 PAGE: Final = 64
@@ -40,8 +44,9 @@ class _Part:
 class DividedInbox:
     """Reads the queues that are open, as one `Consumer`. A message has another tag here than with its own consumer."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, on_trouble: OnTrouble = ignore) -> None:
         self._bus = bus
+        self._unusable = UnusableQueues(on_trouble)
         self._tags = count(1)
         self._ready: deque[tuple[_Part, Delivery]] = deque()
         self._held: dict[int, tuple[_Part, Delivery]] = {}
@@ -49,7 +54,20 @@ class DividedInbox:
         self._parts: set[_Part] = set()
 
     async def serve(self, queue: str, prefetch: int, closing: asyncio.Event) -> None:
-        """Reads a queue until `closing` is set, and what was taken from it is settled. Raises BusError."""
+        """Reads a queue until `closing` is set, and what was taken from it is settled. Raises BusError.
+
+        Tries again every `AGAIN` seconds while the queue is there with other settings.
+        """
+        while not closing.is_set():
+            try:
+                await self._serve(queue, prefetch, closing)
+            except BusUnusable as error:
+                self._unusable.block(queue, str(error))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(AGAIN):
+                        await closing.wait()
+
+    async def _serve(self, queue: str, prefetch: int, closing: asyncio.Event) -> None:
         async with self._bus.consume(queue, prefetch) as consumer:
             part = _Part(consumer)
             self._parts.add(part)
@@ -73,6 +91,7 @@ class DividedInbox:
         """Takes messages from a queue, page by page: the next when all of the one before are taken from here."""
         while True:
             page = await part.consumer.take(PAGE)
+            self._unusable.free(page[0].queue)
             part.unsettled += len(page)
             part.untaken = len(page)
             self._ready += [(part, delivery) for delivery in page]

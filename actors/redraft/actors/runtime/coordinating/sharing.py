@@ -10,6 +10,7 @@ from typing import Final, Protocol
 import msgspec
 
 from redraft.actors.runtime.coordinating.divided_inbox import DividedInbox
+from redraft.actors.runtime.relaying.queue_publisher import OnTrouble
 from redraft.actors.values import ignore
 from redraft.events.bus.port import INBOX, Bus, Consumer, partition_queue
 from redraft.events.errors import BusError, StoreError
@@ -36,6 +37,7 @@ class Share(msgspec.Struct, frozen=True):
 
     With 0 partitions it reads those that were recorded before, if there are any.
     `check` raises BusError while this process cannot read the bus: then its leases expire, and others take over.
+    `on_trouble` is told of a queue that cannot be read, while the others are.
     `changed` is called with the partitions that it reads, each time that they change, `turned` with each turn.
     There are `pause` seconds between two turns, well below those that a lease lasts.
     """
@@ -47,12 +49,13 @@ class Share(msgspec.Struct, frozen=True):
     changed: Callable[[Sequence[int]], None] = ignore
     turned: Callable[[Turn], None] = ignore
     pause: float = RENEW
+    on_trouble: OnTrouble = ignore
 
 
 @asynccontextmanager
 async def open_inbox(bus: Bus, share: Share) -> AsyncIterator[Consumer]:
     """Yields a reader of the inbox and of this coordinator's partitions; gives these up after the block."""
-    inbox = DividedInbox(bus)
+    inbox = DividedInbox(bus, share.on_trouble)
     async with asyncio.TaskGroup() as group:
         reader = _ShareReader(inbox, share, group)
         tasks = [group.create_task(inbox.serve(INBOX, PREFETCH, asyncio.Event())), group.create_task(reader.keep())]

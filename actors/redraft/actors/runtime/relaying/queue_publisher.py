@@ -65,6 +65,24 @@ Trouble: TypeAlias = Refused | LeftOut | Blocked | Freed
 OnTrouble: TypeAlias = Callable[[Trouble], None]
 
 
+class UnusableQueues:
+    """Reports each queue once when it cannot be read or used, and once when it can be again."""
+
+    def __init__(self, on_trouble: OnTrouble) -> None:
+        self._on_trouble = on_trouble
+        self._queues: set[str] = set()
+
+    def block(self, queue: str, fault: str) -> None:
+        if queue not in self._queues:
+            self._queues.add(queue)
+            self._on_trouble(Blocked(queue, fault))
+
+    def free(self, queue: str) -> None:
+        if queue in self._queues:
+            self._queues.discard(queue)
+            self._on_trouble(Freed(queue))
+
+
 def error_message(error: Exception) -> str:
     """Returns an error in one line; an unexpected one with its type."""
     said = str(error) if isinstance(error, RedraftError) else f"{type(error).__name__}: {error}"

@@ -11,7 +11,7 @@ from cachetools import LRUCache
 
 from redraft.actors.runtime.admission import Admission
 from redraft.actors.runtime.coordinating.timekeeper import QUEUE_LIMIT
-from redraft.actors.runtime.relaying.queue_publisher import Blocked, Freed, OnTrouble
+from redraft.actors.runtime.relaying.queue_publisher import OnTrouble, UnusableQueues
 from redraft.actors.runtime.working.absence import Absence
 from redraft.actors.runtime.working.active_calls import (
     ActiveCalls,
@@ -88,8 +88,7 @@ class Worker:
         )
         self._admission = Admission(limit, bus.largest_request)
         self._signatures = Signatures(differs)
-        self._on_trouble = on_trouble
-        self._blocked: set[str] = set()
+        self._unusable = UnusableQueues(on_trouble)
         me = new_id() if peers else ""
         self._in_flight = {
             (actor.role, actor.name): InFlightRequests(work_queue(actor.role, actor.name), me, peers)
@@ -143,22 +142,12 @@ class Worker:
             try:
                 await self._serve_queue(actor)
             except* BusUnusable as errors:
-                self._block(queue, str(_first_of(errors)))
+                self._unusable.block(queue, str(_first_of(errors)))
             else:
                 return
             if self._draining:
                 return
             await asyncio.sleep(AGAIN)
-
-    def _block(self, queue: str, fault: str) -> None:
-        if queue not in self._blocked:
-            self._blocked.add(queue)
-            self._on_trouble(Blocked(queue, fault))
-
-    def _free(self, queue: str) -> None:
-        if queue in self._blocked:
-            self._blocked.discard(queue)
-            self._on_trouble(Freed(queue))
 
     async def _serve_queue(self, actor: Actor) -> None:
         in_flight = self._in_flight[actor.role, actor.name]
@@ -184,8 +173,7 @@ class Worker:
             async with taking:
                 while True:
                     taken = await requests.take(self._concurrency)
-                    if self._blocked:
-                        self._free(taken[0].queue)
+                    self._unusable.free(taken[0].queue)
                     unreadable = self._begin(calls, taken)
                     for delivery, error in unreadable:
                         await requests.reject(delivery, requeue=False, reason=str(error))
@@ -213,10 +201,10 @@ class Worker:
             try:
                 await self._bus.publish(INBOX, bus_messages)
             except BusUnusable as error:
-                self._block(INBOX, str(error))
+                self._unusable.block(INBOX, str(error))
                 await asyncio.sleep(AGAIN)
             else:
-                self._free(INBOX)
+                self._unusable.free(INBOX)
                 return
 
     def _begin(self, calls: ActiveCalls, deliveries: Iterable[Delivery]) -> Sequence[tuple[Delivery, RedraftError]]:

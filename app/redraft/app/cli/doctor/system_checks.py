@@ -210,13 +210,16 @@ async def _check_topology(
     kind = settings.queue_type
     yield _version(await survey.server(), survey.where)
     missing = await survey.missing()
-    if missing:
+    if unfit := await survey.unfit():
+        remedy = "delete it, and Redraft creates it again"
+        yield Check("topology", "fail", f"there with other settings: {', '.join(unfit)}; {remedy}")
+    elif missing:
         yield Check("topology", "warn", f"not there yet: {', '.join(missing)}; a coordinator creates all of it")
     else:
         yield Check("topology", "ok", f"exchanges, inbox ({kind}), dead letters and event stream are there")
     yield await _served(survey, kind, INBOX, "start `redraft coordinator`")
-    if unread := await _unread_partitions(survey, settings.inbox_partitions):
-        yield Check("queue", "warn", f"{', '.join(unread)}: nothing reads them, though coordinators run; {_DEAD}")
+    async for check in _check_partitions(survey, kind, settings.inbox_partitions):
+        yield check
     for role, actor in actors:
         yield await _served(survey, kind, work_queue(role, actor), no_worker(role, actor))
     dead_letters = await survey.queue(DEAD_LETTERS)
@@ -239,13 +242,21 @@ def _version(server: str, where: str) -> Check:
 _DEAD: Final = "if that lasts, RabbitMQ goes on without them, as it does after a full disk: restart it"
 
 
-async def _unread_partitions(survey: Survey, partitions: int) -> list[str]:
-    """Returns the partitions of the inbox without a consumer, while the inbox itself has one.
+async def _check_partitions(survey: Survey, kind: Kind, partitions: int) -> AsyncIterator[Check]:
+    """Yields the partitions of the inbox with the settings of somebody else, and those without a consumer.
 
     A share of them may be changing hands. A quorum queue that is down has no consumer in RabbitMQ's answer.
     """
-    consumers = {queue: await _count_consumers(survey, queue) for queue in inbox_queues(partitions)}
-    return [plain(survey.there(queue)) for queue, number in consumers.items() if number == 0 and consumers[INBOX]]
+    inbox, *others = inbox_queues(partitions)
+    unread: list[str] = []
+    for queue in others:
+        check = await _served(survey, kind, queue, "")
+        if check.level == "fail":
+            yield check
+        elif await _count_consumers(survey, queue) == 0:
+            unread.append(plain(survey.there(queue)))
+    if unread and await _count_consumers(survey, inbox):
+        yield Check("queue", "warn", f"{', '.join(unread)}: nothing reads them, though coordinators run; {_DEAD}")
 
 
 async def _count_consumers(survey: Survey, queue: str) -> int | None:
