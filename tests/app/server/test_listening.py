@@ -1,4 +1,4 @@
-"""What a connection may do before there is a request: its head has to come to an end."""
+"""What a connection may do: its head has to end, and a body that nobody reads is read away, up to a bound."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any, cast
 import pytest
 
 from redraft.app.server import timed_heads
+from redraft.app.server.access import unread_body
 from redraft.app.server.access.gate import Gate
+from redraft.app.server.access.sessions import Sessions
 from redraft.app.server.listening import listening, open_socket
 from redraft.app.settings.settings import HttpSettings
 
@@ -81,4 +83,36 @@ async def test_a_body_may_take_longer_than_a_head(port: int) -> None:
     slow_writer.write(b"b")
     assert (await slow.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
     slow_writer.close()
+    writer.close()
+
+
+@pytest.fixture
+async def refusing(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
+    """The port of a server that refuses whoever does not say who they are, and reads on for half a second."""
+    monkeypatch.setattr(unread_body, "LINGER", 0.5)
+    chosen = HttpSettings(port=0, authentication="token")
+    bound = open_socket(chosen)
+    gate = Gate(answers, chosen, None, Sessions(None, bytes, 0))
+    async with asyncio.timeout(60), listening(gate, chosen, bound, asyncio.Event()):
+        yield bound.getsockname()[1]
+
+
+REFUSED = b"POST /api/v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+
+
+async def test_who_sends_a_body_slowly_has_the_refusal_at_once_and_is_let_go(refusing: int) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", refusing)
+    writer.write(REFUSED + b"Content-Length: 1000000\r\n\r\n")
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 401")
+    assert b"connection: close" in head
+    assert b"say who you are" in await trickled(reader, writer)
+
+
+@pytest.mark.parametrize("framed", [b"Content-Length: 8\r\n\r\n12345678", b"Content-Length: 0\r\n\r\n", b"\r\n"])
+async def test_a_body_that_was_sent_does_not_hold_a_refusal_up(refusing: int, framed: bytes) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", refusing)
+    writer.write(REFUSED + b"Connection: close\r\n" + framed)
+    async with asyncio.timeout(0.4):
+        assert (await reader.read()).startswith(b"HTTP/1.1 401")
     writer.close()

@@ -39,13 +39,20 @@ def _decoded(body: bytes) -> object:
     except msgspec.ValidationError:
         raise _refused("holds a number that is out of range: one above 1e308 or so") from None
     except msgspec.DecodeError as error:
-        raise _refused("holds half a surrogate pair" if _is_json(body) else f"is not JSON: {error}") from None
+        raise _refused(_fault_of_json(body, error)) from None
     level = [found]
     for _ in range(DEEPEST):
         level = [each for outer in level for each in _within(outer)]
         if not level:
             return found
     raise _refused(f"is nested deeper than {DEEPEST}")
+
+
+def _fault_of_json(body: bytes, error: msgspec.DecodeError) -> str:
+    """Returns what is wrong with a body that is no JSON for the decoder."""
+    if json.detect_encoding(body) != "utf-8":
+        return "is UTF-16 or UTF-32, or begins with a byte order mark; send UTF-8 without one"
+    return "holds half a surrogate pair" if _is_json(body) else f"is not JSON: {error}"
 
 
 def _fault_in(body: bytes, error: UnicodeDecodeError) -> int:

@@ -18,6 +18,7 @@ from redraft.app.server.access.identity import CSRF, KEY, NOBODY, STRANGER, UNKN
 from redraft.app.server.access.rates import Rates
 from redraft.app.server.access.sessions import Sessions
 from redraft.app.server.access.standing import Standing
+from redraft.app.server.access.unread_body import RequestBody
 from redraft.app.server.gzip_stream import compress_piece
 from redraft.app.server.problems import MEDIA_TYPE, Refused, problem_of
 from redraft.app.settings.openid import CALLBACK
@@ -90,10 +91,16 @@ def require_protected(chosen: HttpSettings, *, has_tokens: bool, has_provider: b
 
 
 class _Sending:
-    """Sends an answer, and knows for how long its reader has taken nothing of it."""
+    """Sends an answer, and knows for how long its reader has taken nothing of it.
 
-    def __init__(self, send: _Send) -> None:
+    One to a request whose body was not read is whole at once, and ends, with its connection, in `close`.
+    """
+
+    def __init__(self, send: _Send, body: RequestBody) -> None:
         self._send = send
+        self._body = body
+        self._is_last = False
+        self._is_held = False
         self.begun = False
         self._streams = False
         self._is_compressed = False
@@ -106,10 +113,21 @@ class _Sending:
             self._streams = own.get(b"content-type", b"").startswith(b"text/event-stream")
             self._is_compressed = own.get(b"content-encoding") == b"gzip"
             added = [(name, value) for name, value in HEADERS.items() if name not in own]
-            message = {**message, "headers": [*message["headers"], *added]}
+            self._is_last = self._body.is_unread
+            closing = [(b"connection", b"close")] if self._is_last else []
+            message = {**message, "headers": [*message["headers"], *added, *closing]}
+        elif self._is_last and not message.get("more_body"):
+            self._is_held = True
+            message = {**message, "more_body": True}
         self._since = time.monotonic()
         await self._send(message)
         self._since = None
+
+    async def close(self) -> None:
+        """Ends an answer that was sent to somebody who is still sending, once they are done, within bounds."""
+        if self._is_held:
+            await self._body.discard()
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     @property
     def is_stalled(self) -> bool:
@@ -154,7 +172,12 @@ class Gate:
             return
         if scope["method"] == "HEAD" and not scope["path"].startswith(NO_HEAD):
             scope = {**scope, "method": "GET"}  # what sends it leaves its body out
-        sending = _Sending(send)
+        body = RequestBody(scope["headers"], receive)
+        sending = _Sending(send, body)
+        await self._answer(scope, body.receive, sending)
+        await sending.close()
+
+    async def _answer(self, scope: _Scope, receive: _Receive, sending: _Sending) -> None:
         try:
             await self._admit(scope)
             if scope["path"].startswith(LONG):
