@@ -172,6 +172,31 @@ def test_a_parameter_that_is_one_of_a_few_is_told_which(server: Served) -> None:
     assert server.client.get("/runs?sort=zz").json()["detail"].endswith(values)
 
 
+@pytest.mark.parametrize(
+    ("path", "detail"),
+    [
+        ("/runs?stauts=running", "'stauts' is no parameter of this path; there are after, ascending, items, limit, "),
+        ("/runs?status=ended&status=running", "status is given 2 times; give it once"),
+        ("/runs/last?at=7", "'at' is no parameter of this path; there is none"),
+        ("/events?typ=run.ended", "'typ' is no parameter of this path; there are after, limit, outcome, run, since, "),
+        ("/events/stream?limit=5", "'limit' is no parameter of this path; there are after, outcome, run, since, tag, "),
+        ("/runs/last/whatif?until=exit()&loops=a", "'loops' is no parameter of this path; there are keep, loop, "),
+        ("/openapi.json?v=1", "'v' is no parameter of this path; there is none"),
+    ],
+)
+def test_a_parameter_that_there_is_not_and_one_that_is_doubled_are_refused(
+    server: Served, path: str, detail: str
+) -> None:
+    refused = server.client.get(path, timeout=5)
+    assert (refused.status_code, refused.json()["type"]) == (400, "urn:redraft:problem:parameters")
+    assert refused.json()["detail"].startswith(detail)
+
+
+def test_a_parameter_that_may_be_repeated_is_taken_as_often_as_it_is_given(server: Served) -> None:
+    both = server.get("/events", type=["run.started", "run.ended"])["events"]
+    assert {each["name"] for each in both} == {"run.started.v1", "run.ended.v1"}
+
+
 def test_the_server_describes_itself(server: Served) -> None:
     described = server.get("/openapi.json")
     assert described["openapi"].startswith("3.1")

@@ -27,6 +27,7 @@ from redraft.app.server.api import (
 from redraft.app.server.api.answers import answer
 from redraft.app.server.description import DESCRIPTION, Description
 from redraft.app.server.problems import ProblemHandler, Refused
+from redraft.app.server.queries import refuse_unknown
 from redraft.app.server.request import JsonRequest
 from redraft.app.server.service import Serves, Service
 
@@ -61,7 +62,7 @@ def build_application(service: Service, pages: Router) -> Litestar:
         ],
         guards=[refuse_read_only(service)],
     )
-    api = Router(API, route_handlers=[looking, writing])
+    api = Router(API, route_handlers=[looking, writing], before_request=refuse_unknown)
     app = Litestar(
         [health, api, pages, *links.HANDLERS],
         dependencies={
