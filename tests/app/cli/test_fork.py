@@ -119,6 +119,16 @@ def test_the_same_key_is_the_same_fork(folder: Path):
     assert one_line(said) == f"key 'k' was used for another setting: run {first['run']}; give another key"
     said = call("fork", parent, "--at", "4", "--key", "k", "--set", "state.tone=calm", "-w", "loud.py:loud", "-q")
     assert "key 'k' was used for another change of the state" in one_line(said)
+    said = call("fork", parent, "--at", "4", "--key", "k", "--tag", "lake", "-w", "loud.py:loud", "-q")
+    assert "key 'k' was used for other tags" in one_line(said)
+
+
+def test_the_same_key_is_the_same_fork_where_it_changes_the_state_too(folder: Path):
+    parent = document("list")[0]["run"]
+    calm = (parent, "--at", "4", "--key", "k", "--set", "state.tone=calm")
+    assert forked(*calm)["run"] == forked(*calm)["run"]
+    again = (forked(*calm)["run"], "--at", "6", "--key", "again", "--set", "state.tone=calm")
+    assert forked(*again)["run"] == forked(*again)["run"]
 
 
 def test_a_value_of_the_state_is_set_by_its_name(folder: Path):

@@ -208,6 +208,10 @@ def test_a_key_that_was_used_for_something_else_is_refused(folder: Path):
     other = call("run", "prose", "Tides", "--key", "one")
     assert (other.code, other.out) == (2, "")
     assert one_line(other) == f"key 'one' was used for another workflow, loud: run {first}; give another key"
+    for option in (("--tag", "sea"), ("--max-iterations", "1"), ("--budget", "calls=1")):
+        changed = call("run", "loud.py:loud", "Tides", "--key", "one", *option)
+        what = "tags" if option[0] == "--tag" else "limits"
+        assert one_line(changed) == f"key 'one' was used for other {what}: run {first}; give another key"
     assert len(json.loads(call("list", "--json").out)) == 1
 
 

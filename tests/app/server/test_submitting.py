@@ -102,6 +102,37 @@ def test_the_same_key_is_the_same_run(server: Served) -> None:
     assert server.get("/runs")["count"] == 1
 
 
+def test_a_key_with_other_tags_or_limits_is_refused_and_the_run_is_as_it_began(server: Served) -> None:
+    given = {"workflow": "loop", "brief": "Tides", "tags": ["spring", "sea"], "max_iterations": 4}
+    first = send(server, "/runs", given, idempotency_key="notes-7").json()["run"]
+    ended(server, first)
+    again = send(server, "/runs", {**given, "tags": ["sea", "spring"]}, idempotency_key="notes-7")
+    assert (again.status_code, again.json()["run"]) == (201, first)
+    for change, what in (
+        ({"tags": ["sea"]}, "other tags"),
+        ({"tags": []}, "other tags"),
+        ({"max_iterations": 5}, "other limits"),
+        ({"max_iterations": None}, "other limits"),
+        ({"until": "score >= 0.5"}, "other limits"),
+        ({"budget": "calls=3"}, "other limits"),
+    ):
+        refused = send(server, "/runs", {**given, **change}, idempotency_key="notes-7")
+        told = f"key 'notes-7' was used for {what}: run {first}; give another key"
+        assert (refused.status_code, refused.json().get("detail")) == (422, told)
+    assert server.get("/runs")["count"] == 1
+
+
+def test_a_key_of_a_fork_is_for_its_tags_and_its_changes_of_the_state_too(server: Served) -> None:
+    run = begun(server)
+    ended(server, run)
+    given = {"at": 3, "tags": ["calm"], "state": {"tone": "calm"}}
+    first, again = (send(server, f"/runs/{run}/fork", given, idempotency_key="fork") for _ in range(2))
+    assert (first.status_code, first.json()) == (again.status_code, again.json())
+    for change, what in (({"tags": []}, "other tags"), ({"state": {"tone": "loud"}}, "another change of the state")):
+        refused = send(server, f"/runs/{run}/fork", {**given, **change}, idempotency_key="fork")
+        assert (refused.status_code, f"was used for {what}" in refused.json().get("detail", "")) == (422, True)
+
+
 def test_a_key_that_is_sent_at_once_for_two_briefs_is_told_to_one_of_them(server: Served) -> None:
     keys = [f"notes-{number}" for number in range(6)]
     given = [({"workflow": "loop", "brief": brief}, key) for key in keys for brief in ("Tides", "Waves")]
@@ -135,6 +166,8 @@ def test_a_batch_that_is_sent_again_begins_nothing_more(server: Served) -> None:
     assert all(each["recorded"] for each in first)
     assert {server.get(f"/runs/{each['run']}")["workflow"] for each in first} == {"loop"}
     until(lambda: server.get("/runs", tag="batch", status="ended")["count"] == 3)
+    refused = send(server, "/batches", {**given, "tags": []})
+    assert (refused.status_code, "was used for other tags" in refused.text) == (422, True)
     other = send(server, "/batches", given, idempotency_key="another").json()
     assert not {each["run"] for each in other} & {each["run"] for each in first}
 

@@ -20,6 +20,7 @@ from redraft.app.client.result import (
     readable,
     refuse_other,
     result_of,
+    told_by,
 )
 from redraft.app.client.waiting import AwaitedRuns
 from redraft.app.process.ids import new_message_id, new_run_id
@@ -124,8 +125,8 @@ class Client:
         `tags` are words to find it by: at most 10, each of 64 letters, digits, `_ . : / -` at most. Raises ContentError
         when the brief is empty or too large, PlanError when the plan is faulty, InputError for a tag that is none,
         a brief that is no text, values of the state that the plan does not have, and a key that was used for another
-        brief, state or workflow. `state` are values with which the run's state begins, beside those of the brief.
-        `files`, which a run of this process alone keeps, name the files of its functions.
+        brief, state or workflow, or with other tags or limits. `state` are values with which the run's state begins,
+        beside those of the brief. `files`, which a run of this process alone keeps, name the files of its functions.
         """
         chosen = check_tags(tags)
         plan = self._planned(workflow)
@@ -178,7 +179,7 @@ class Client:
 
     async def _start(self, start: StartRun, by: str) -> None:
         if start.key and self._store is not None:  # else the coordinator keeps the run as it is
-            refuse_other(start, await self._store.read(start.run, upto=1))
+            refuse_other(start, await self._store.read(start.run, upto=told_by(start)))
         if not start.key and self._store is not None:  # else nobody notices that it ended
             self._awaited.note_begun(start.run)
         if self._owner is not None:

@@ -35,7 +35,7 @@ from redraft.events.messages.domain_events import (
     VerdictLate,
 )
 from redraft.events.messages.envelope import Entry, Recorded, Unreadable
-from redraft.events.messages.plan import Plan
+from redraft.events.messages.plan import Plan, Repeat
 from redraft.events.messages.run_state import Values, size_fault
 from redraft.events.messages.scales import Scale
 from redraft.events.messages.tags import check_tags
@@ -200,20 +200,33 @@ def _iteration(path: str) -> int:
 def refuse_other(start: StartRun, recorded: Sequence[Recorded]) -> None:
     """Raises InputError when the run of this key is recorded, and has another brief, workflow or parent.
 
-    A fork also has to have the same settings and changes of the state.
+    So it does for other tags, other values of the state and other limits; a fork also has to have the same settings and
+    changes of the state. `recorded` are its first events, `told_by` this start.
     """
     for begun in [each.data for each in recorded if isinstance(each.data, RunStarted)]:
         is_fork = start.parent is not None
         found = {
-            "brief": begun.brief.text != start.brief.text,
-            "state": begun.brief.state != start.brief.state,
-            f"workflow, {begun.plan.name}": begun.plan.name != start.plan.name,
-            "parent": begun.parent != start.parent,
-            "change of the state": is_fork and _changes_of_fork(recorded, start.parent) != start.state,
-            "setting": is_fork and unpin_versions(begun.plan) != unpin_versions(start.plan),
+            "another brief": begun.brief.text != start.brief.text,
+            "another state": begun.brief.state != start.brief.state,
+            f"another workflow, {begun.plan.name}": begun.plan.name != start.plan.name,
+            "another parent": begun.parent != start.parent,
+            "another change of the state": is_fork and _changes_of_fork(recorded, start.parent) != start.state,
+            "another setting": is_fork and unpin_versions(begun.plan) != unpin_versions(start.plan),
+            "other limits": _limits(begun.plan) != _limits(start.plan),
+            "other tags": set(begun.tags) != set(start.tags),
         }
         if other := next((what for what, differs in found.items() if differs), ""):
-            raise InputError(f"key {start.key!r} was used for another {other}: run {start.run}; give another key")
+            raise InputError(f"key {start.key!r} was used for {other}: run {start.run}; give another key")
+
+
+def told_by(start: StartRun) -> int:
+    """Returns how many events of a run tell what it began with: the changes of a fork follow what it repeats."""
+    return 1 if start.parent is None else start.parent.version + 1
+
+
+def _limits(plan: Plan) -> object:
+    """Returns the limits that can be given for a run of a plan: those of its outermost loops, and its budget."""
+    return plan.budget, [(each.until, each.max_iterations) for each in plan.steps if isinstance(each, Repeat)]
 
 
 def _changes_of_fork(recorded: Sequence[Recorded], parent: Parent | None) -> Values:

@@ -13,7 +13,7 @@ from litestar.params import JSONBody
 
 from redraft.actors.plans.paths import steps_in
 from redraft.actors.workflow.workflow import pin_versions
-from redraft.app.client.result import check_values, refuse_other, state_at
+from redraft.app.client.result import Change, check_values, fork_of, refuse_other, state_at, told_by
 from redraft.app.models.configuration import Models, actor_keys, check_models, check_money, models_of
 from redraft.app.record.past import events_at
 from redraft.app.runs.refine import Item, key_of, seed_items
@@ -30,7 +30,6 @@ from redraft.app.workflows.state_values import split_state, with_state
 from redraft.events.errors import InputError
 from redraft.events.messages.commands import StartRun
 from redraft.events.messages.content import Brief, check_brief
-from redraft.events.messages.domain_events import Parent
 from redraft.events.messages.plan import Plan
 from redraft.events.messages.tags import check_tags
 
@@ -102,12 +101,11 @@ async def begin_fork(service: Service, identity: Identity, run: str, data: Forki
     brief = None if data.brief is None else _brief(service, data.brief)
     models, (values, settings) = models_of(service.settings), split_state(data.settings)
 
-    def made() -> tuple[Plan, Brief]:
+    def made() -> Plan:
         before = state_at(past, len(upto))
-        plan = changed_plan(before, settings, brief, models, actor_keys(service.offers.actors))
-        return _served(service, plan), brief or before.brief
+        return _served(service, changed_plan(before, settings, brief, models, actor_keys(service.offers.actors)))
 
-    (plan, kept), named = await beside(made), _key(key)
+    plan, named, changes = await beside(made), _key(key), {**values, **data.state}
     await runtime.store.require_sealing()
     begun = await runtime.client.fork(
         past[0].run,
@@ -115,13 +113,12 @@ async def begin_fork(service: Service, identity: Identity, run: str, data: Forki
         plan=plan,
         brief=brief,
         tags=data.tags,
-        state={**values, **data.state},
+        state=changes,
         key=named,
         by=identity.signature,
         author=identity.name,
     )
-    parent = Parent(past[0].run, len(upto))
-    return await _begun(service, StartRun(begun, plan, kept, named, parent=parent))
+    return await _begun(service, fork_of(past, len(upto), begun, named, Change(plan, brief, data.tags, changes)))
 
 
 def _refuse_harm(identity: Identity, data: Forking) -> None:
@@ -184,7 +181,7 @@ async def _begun(service: Service, start: StartRun) -> Begun:
     """
     recorded = start.run in await _recorded(service, [start.run])
     if start.key and recorded:
-        refuse_other(start, await service.runtime.store.read(start.run, upto=1))
+        refuse_other(start, await service.runtime.store.read(start.run, upto=told_by(start)))
     return Begun(start.run, recorded)
 
 
