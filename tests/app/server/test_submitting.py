@@ -146,16 +146,26 @@ def test_a_key_that_is_sent_at_once_for_two_briefs_is_told_to_one_of_them(server
             assert (each.status_code, "was used for another brief" in each.json()["detail"]) == (422, True)
 
 
-def test_a_key_that_is_sent_at_once_for_two_forks_is_told_to_one_of_them(server: Served) -> None:
+@pytest.mark.parametrize(
+    ("one", "other", "what"),
+    [
+        ({"at": 3}, {"at": 4}, "another parent"),
+        ({"at": 3, "tags": ["sea"]}, {"at": 3, "tags": []}, "other tags"),
+        ({"at": 3, "state": {"tone": "calm"}}, {"at": 3, "state": {"tone": "loud"}}, "another change of the state"),
+    ],
+)
+def test_a_key_that_is_sent_at_once_for_two_forks_is_told_to_one_of_them(
+    server: Served, one: Any, other: Any, what: str
+) -> None:
     run = begun(server)
     ended(server, run)
     with ThreadPoolExecutor(4) as pool:
         forked = pool.map(
-            lambda at: send(server, f"/runs/{run}/fork", {"at": at}, idempotency_key="fork"), (3, 4, 3, 4)
+            lambda given: send(server, f"/runs/{run}/fork", given, idempotency_key="fork"), (one, other) * 2
         )
         answered = list(forked)
     assert sorted(each.status_code for each in answered) == [201, 201, 422, 422]
-    assert {"was used for another parent" in each.json().get("detail", "") for each in answered[:2]} == {True, False}
+    assert {f"was used for {what}" in each.json().get("detail", "") for each in answered[:2]} == {True, False}
 
 
 def test_a_batch_that_is_sent_again_begins_nothing_more(server: Served) -> None:
