@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import socket
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +12,6 @@ import httpx
 import pytest
 from tests.app.cli_calls import document, said, spawn, until
 from tests.app.server.served import LOOP, Served, served
-
-from redraft.app.server.access.unread_body import MOST_DISCARDED
 
 WHOLE = '{"workflow":"loop","brief":"Tides"}'
 NOT_UTF_8 = "the body is UTF-16 or UTF-32, or begins with a byte order mark; send UTF-8 without one"
@@ -358,40 +352,6 @@ def test_a_body_that_cannot_be_read_is_the_callers_fault(resting: Served, body: 
         refused = resting.client.post(path, content=body, headers={"content-type": "application/json"})
         assert (refused.status_code, refused.json()["type"]) == (400, "urn:redraft:problem:parameters")
         assert detail in refused.json()["detail"]
-
-
-def test_a_larger_body_than_is_documented_is_refused_before_it_is_read(folder: Path) -> None:
-    with served(folder, "loop.py", REDRAFT_MAX_DRAFT_BYTES="1000") as running:
-        most = 6 * 1000 + 64 * 1024
-        for size, status in ((most, 400), (most + 1, 413)):
-            refused = running.client.post("/runs", content=b"[" * size)
-            assert refused.status_code == status
-        assert refused.json()["type"] == "urn:redraft:problem:too-large"
-
-
-@pytest.mark.parametrize("path", ["/runs", "/batches", "/runs/last/edit", "/runs/last/cancel", "/nowhere"])
-def test_who_sends_a_large_body_before_reading_is_told_why_it_is_refused(resting: Served, path: str) -> None:
-    headers = {"Content-Type": "application/json"}
-    asked = urllib.request.Request(f"{resting.url}/api/v1{path}", b"[" * 14_000_000, headers)  # noqa: S310 - http
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(asked, timeout=30)  # noqa: S310 - http
-    with caught.value as refused:
-        told = json.load(refused)
-    status, kind = (404, "no-such-path") if path == "/nowhere" else (413, "too-large")
-    assert (told["status"], told["type"]) == (status, f"urn:redraft:problem:{kind}")
-
-
-def test_who_sends_a_body_without_end_is_told_so_and_cut_off(resting: Served) -> None:
-    host, _, port = resting.url.removeprefix("http://").partition(":")
-    piece, sent = b"10000\r\n" + b"[" * 0x10000 + b"\r\n", 0
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
-        head = f"POST /api/v1/runs HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n"
-        connection.sendall(head.encode())
-        with suppress(ConnectionError):
-            while sent < 2 * MOST_DISCARDED:
-                connection.sendall(piece)
-                sent += len(piece)
-    assert MOST_DISCARDED / 2 < sent < 2 * MOST_DISCARDED
 
 
 @pytest.mark.parametrize(
