@@ -24,7 +24,15 @@ from psycopg.rows import DictRow, dict_row
 from psycopg.sql import SQL, Identifier
 
 from redraft.events.errors import InputError, StoreError
-from redraft.events.store.recorder import DatabaseError, DataError, IntegrityError, OperationalError, PersistenceError
+from redraft.events.store.recorder import (
+    POSITION,
+    SPELLED,
+    DatabaseError,
+    DataError,
+    IntegrityError,
+    OperationalError,
+    PersistenceError,
+)
 
 LOCK_SECONDS: Final = 10
 """Seconds that a statement waits for a lock."""
@@ -58,7 +66,11 @@ _SETTLE: Final = """
                                                  THEN 'remote_apply' ELSE 'on' END, false),
            set_config('search_path', coalesce(nullif(%s, ''), current_setting('search_path')), false)
 """
+_NEVER_OURS: Final = (POSITION, SPELLED)
+"""Rules that no append violates, unless a trigger or rule keeps some of its rows out: that is no conflict."""
+
 _LINES: Final = {
+    "0A000": "; see redraft doctor",
     "25006": "the server takes no writes; name the primary and not a standby",
     "42501": "; grant the user what is missing, or name a database of its own",
     "53100": "the server's disk is full; free some space and try again",
@@ -191,6 +203,8 @@ class Database:
         """Returns the corresponding error of the `eventsourcing` library, with a line for people."""
         line = self.explain(error)
         match error:
+            case psycopg.IntegrityError() if error.diag.constraint_name in _NEVER_OURS:
+                return DatabaseError(f"{line}; see redraft doctor")
             case psycopg.IntegrityError():
                 return IntegrityError(line)
             case psycopg.DataError():

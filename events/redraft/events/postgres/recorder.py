@@ -23,7 +23,8 @@ from psycopg.sql import SQL, Composed, Identifier
 from redraft.events.encryption.keyring import IMPORTED, TABLE, DatabaseKeys
 from redraft.events.postgres.connection import Connections, Cursor, Database, execute
 from redraft.events.postgres.direct_writer import PostgresDirectWriter
-from redraft.events.postgres.schema import EVENTS, inspect, prepare, schema_change
+from redraft.events.postgres.guards import inspect
+from redraft.events.postgres.schema import EVENTS, prepare, schema_change
 from redraft.events.store.recorder import (
     LAST,
     LogRow,
@@ -111,6 +112,7 @@ def open_postgres(url: str) -> Opened:
         keys,
         check,
         None if sys.platform == "win32" else direct,  # its event loop watches no sockets
+        guards=check,
     )
 
 

@@ -4,9 +4,10 @@ The events lie in the table of the `eventsourcing` library, with the same column
 read them. They are inserted by one function, `redraft_append`, and nothing changes them.
 
 For every insert, by that function or by hand, the server itself checks that an event follows the one whose hash it
-names as `previous` (version 1: `GENESIS`), that its position is the next one of the log, and that its id is in the log
-once, by a table of ids beside the library's own; see `sqlite.schema` for the layout of an event. These rules apply to
-later inserts, so a database with older damage still opens, and is reported.
+names as `previous` (version 1: `GENESIS`), that its position is the next one of the log, and that its id, in its one
+spelling, is in the log once, by a table of ids beside the library's own; see `sqlite.schema` for an event's layout.
+These rules apply to later inserts, so a database with older damage still opens, and is reported. They look names up in
+`pg_catalog` alone, as who may insert could have operators of their own. `postgres.guards` reports what was changed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from psycopg.sql import SQL, Composed, Identifier
 from redraft.events.errors import IncompatibleStore
 from redraft.events.messages.codec import GENESIS
 from redraft.events.postgres.connection import Connection, Database
-from redraft.events.store.recorder import FOLLOWS, ONCE, POSITION, Inspection
+from redraft.events.store.recorder import FOLLOWS, ONCE, POSITION, SPELLED
 
 SCHEMA_VERSION: Final = 1
 """The version of the tables that this version of Redraft makes, kept in the table `redraft_schema`."""
@@ -55,31 +56,6 @@ _TABLES: Final = """
 
     CREATE UNIQUE INDEX ON {events} (notification_id);
 
-    CREATE FUNCTION {append} (runs text[], versions bigint[], topics text[], states bytea[])
-    RETURNS bigint LANGUAGE plpgsql AS $body$
-    DECLARE head bigint;
-    BEGIN
-        -- The lock makes the order of positions that of commits, so that who follows the log passes over none. Each
-        -- statement sees what was committed when it began, so that the positions have no gaps.
-        PERFORM pg_advisory_xact_lock({application}, {events_name}::regclass::oid::integer);
-        SELECT coalesce(max(notification_id), 0) INTO head FROM {events};
-        INSERT INTO {events} (originator_id, originator_version, topic, state, notification_id)
-            SELECT run, version, topic, state, head + nth
-            FROM unnest(runs, versions, topics, states) WITH ORDINALITY AS given (run, version, topic, state, nth);
-        head := head + cardinality(runs);
-        PERFORM pg_notify('redraft_' || {events_name}::regclass::oid, head::text);
-        RETURN head;
-    END $body$;
-
-    CREATE FUNCTION {refuse} () RETURNS trigger LANGUAGE plpgsql AS $body$
-    BEGIN
-        RAISE EXCEPTION 'events are never changed: % is refused', TG_OP;
-    END $body$;
-
-    CREATE TRIGGER redraft_refuse BEFORE UPDATE OR DELETE OR TRUNCATE ON {events}
-        FOR EACH STATEMENT EXECUTE FUNCTION {refuse} ();
-    ALTER TABLE {events} ENABLE ALWAYS TRIGGER redraft_refuse;
-
     CREATE TABLE {relay} (epoch bigint NOT NULL, position bigint NOT NULL);
     INSERT INTO {relay} VALUES (0, 0);
 
@@ -88,27 +64,79 @@ _TABLES: Final = """
 IDS: Final = "redraft_event_ids"
 """The table of the ids of all events."""
 
-_RULES: Final = """
+BY_HAND: Final = "redraft_ids_by_hand"
+"""The trigger that refuses ids which no event brings."""
+
+_RULES: Final = r"""
     SET LOCAL statement_timeout = {upgrade};  -- a large log of an earlier release has many ids
     LOCK TABLE {events} IN SHARE ROW EXCLUSIVE MODE;
 
-    CREATE TABLE {ids} (id bytea NOT NULL, CONSTRAINT {once} PRIMARY KEY (id));
+    CREATE OR REPLACE FUNCTION {append} (runs text[], versions bigint[], topics text[], states bytea[])
+    RETURNS bigint LANGUAGE plpgsql AS $body$
+    DECLARE head bigint; inserted bigint;
+    BEGIN
+        -- The lock makes the order of positions that of commits, so that who follows the log passes over none. Each
+        -- statement sees what was committed when it began, so that the positions have no gaps.
+        PERFORM pg_advisory_xact_lock({application}, {events_name}::regclass::oid::integer);
+        SELECT coalesce(max(notification_id), 0) INTO head FROM {events};
+        WITH inserted_rows AS (
+            INSERT INTO {events} (originator_id, originator_version, topic, state, notification_id)
+            SELECT run, version, topic, state, head + nth
+            FROM unnest(runs, versions, topics, states) WITH ORDINALITY AS given (run, version, topic, state, nth)
+            RETURNING 1  -- refused where a rule puts the rows elsewhere
+        ) SELECT count(*) INTO inserted FROM inserted_rows;
+        IF inserted <> cardinality(runs) THEN
+            RAISE EXCEPTION 'a trigger or a rule keeps events out of {events_text}; see redraft doctor';
+        END IF;
+        head := head + inserted;
+        PERFORM pg_notify('redraft_' || {events_name}::regclass::oid, head::text);
+        RETURN head;
+    END $body$;
 
-    CREATE FUNCTION {id_of} (state bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS $body$
+    CREATE OR REPLACE FUNCTION {refuse} () RETURNS trigger LANGUAGE plpgsql AS $body$
+    BEGIN
+        IF TG_OP = 'INSERT' AND pg_trigger_depth() > 1 THEN
+            RETURN NULL;  -- for an event that is inserted
+        END IF;
+        RAISE EXCEPTION 'events are never changed, nor their ids inserted by hand: % of % is refused', TG_OP,
+            TG_TABLE_NAME USING CONSTRAINT = TG_NAME, SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME;
+    END $body$;
+
+    CREATE OR REPLACE TRIGGER redraft_refuse BEFORE DELETE OR UPDATE OR TRUNCATE ON {events}
+        FOR EACH STATEMENT EXECUTE FUNCTION {refuse} ();
+    ALTER TABLE {events} ENABLE ALWAYS TRIGGER redraft_refuse;
+
+    CREATE TABLE IF NOT EXISTS {ids} (id bytea NOT NULL, CONSTRAINT {once} PRIMARY KEY (id));
+    DROP TRIGGER IF EXISTS {by_hand} ON {ids};
+
+    CREATE OR REPLACE FUNCTION {id_of} (state bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS $body$
         SELECT substring(state from 82 for position('","time":'::bytea in state) - 82)
     $body$;
 
     INSERT INTO {ids} SELECT {id_of}(state) FROM {events} WHERE position('","time":'::bytea in state) > 82
         ON CONFLICT DO NOTHING;
 
-    CREATE TRIGGER redraft_refuse BEFORE UPDATE OR DELETE OR TRUNCATE ON {ids}
+    CREATE OR REPLACE TRIGGER redraft_refuse BEFORE DELETE OR UPDATE OR TRUNCATE ON {ids}
         FOR EACH STATEMENT EXECUTE FUNCTION {refuse} ();
     ALTER TABLE {ids} ENABLE ALWAYS TRIGGER redraft_refuse;
 
+    CREATE TRIGGER {by_hand} BEFORE INSERT ON {ids}
+        FOR EACH STATEMENT EXECUTE FUNCTION {refuse} ();
+    ALTER TABLE {ids} ENABLE ALWAYS TRIGGER {by_hand};
+
     -- Without statistics a server may read whole tables; each row here is found by its key.
-    CREATE FUNCTION {follows} () RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $body$
-    DECLARE wrong record; first bigint; last bigint; number bigint;
+    CREATE OR REPLACE FUNCTION {follows} () RETURNS trigger LANGUAGE plpgsql
+    SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $body$
+    DECLARE wrong record; first bigint; last bigint; number bigint; is_next boolean;
     BEGIN
+        SELECT min(notification_id), max(notification_id), count(*), EXISTS (
+            SELECT 1 FROM {events} AS before WHERE before.notification_id = greatest(min(added.notification_id), 1) - 1
+        ) INTO first, last, number, is_next FROM added;
+        IF first < 1 OR last - number >= first OR first > 1 AND NOT is_next THEN
+            RAISE EXCEPTION '{position_name}: position % is not the next one of the log', first
+                USING ERRCODE = 'integrity_constraint_violation',
+                CONSTRAINT = '{position_name}', SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME;
+        END IF;
         SELECT added.originator_id AS run, added.originator_version AS version INTO wrong FROM added
         WHERE substring(added.state from position('"previous":"'::bytea in added.state) + 12 for 64) IS DISTINCT FROM
             CASE added.originator_version WHEN 1 THEN {genesis}::bytea ELSE (
@@ -122,22 +150,27 @@ _RULES: Final = """
                 wrong.version, wrong.run USING ERRCODE = 'integrity_constraint_violation',
                 CONSTRAINT = '{follows_name}', SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME;
         END IF;
-        SELECT min(notification_id), max(notification_id), count(*) INTO first, last, number FROM added;
-        IF first < 1 OR last - number >= first OR first > 1 AND NOT EXISTS (
-            SELECT 1 FROM {events} WHERE notification_id = first - 1
-        ) THEN
-            RAISE EXCEPTION '{position_name}: position % is not the next one of the log', first
+        -- JSON has more than one spelling of an id, and it could be in the log twice; ours is without needless escapes.
+        INSERT INTO {ids} SELECT {id_of}(state) FROM added
+        WHERE substring(state from 74 for 8) = '","id":"'::bytea AND (
+            position('"'::bytea in {id_of}(state)) + position(decode('5c', 'hex') in {id_of}(state)) = 0
+            OR convert_from({id_of}(state), 'LATIN1') ~ E'^([^"\\\\]|\\\\(["\\\\bfnrt]|u00(0[0-7bef]|1[0-9a-f])))*$'
+        );
+        GET DIAGNOSTICS last = ROW_COUNT;
+        IF last <> number THEN
+            RAISE EXCEPTION '{spelled_name}: an id is not written as Redraft writes it, or was kept out of {ids_text}'
                 USING ERRCODE = 'integrity_constraint_violation',
-                CONSTRAINT = '{position_name}', SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME;
+                CONSTRAINT = '{spelled_name}', SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME;
         END IF;
-        INSERT INTO {ids} SELECT {id_of}(state) FROM added;
         RETURN NULL;
     END $body$;
 
-    CREATE TRIGGER {follows_trigger} AFTER INSERT ON {events}
+    CREATE OR REPLACE TRIGGER {follows_trigger} AFTER INSERT ON {events}
         REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION {follows} ();
     ALTER TABLE {events} ENABLE ALWAYS TRIGGER {follows_trigger};
 """
+"""The functions and triggers, and the table of ids: what is there already is made anew."""
+
 _LEASES: Final = """
     CREATE TABLE {leases} (
         name text PRIMARY KEY, epoch bigint NOT NULL, holder text NOT NULL, since timestamptz NOT NULL,
@@ -168,7 +201,8 @@ def prepare(database: Database) -> str:
 
     Raises IncompatibleStore, with nothing written, when Redraft did not make the database; StoreError when it cannot be
     reached, or our tables cannot be made. A database that has them is only read; one of an earlier release gets the
-    rules for appends and the table of leases, if this user may make tables: otherwise `inspect` names what is missing.
+    rules for appends and the table of leases, if this user may make tables: otherwise `guards` names what is missing.
+    So does one whose owner dropped the function `redraft_event_follows`, to have all functions and triggers made anew.
     """
     try:
         with database.connect() as connection:
@@ -178,42 +212,12 @@ def prepare(database: Database) -> str:
             if not _is_ours(connection, schema, database.where):
                 with schema_change(connection):
                     _lay_out(connection, schema, database.where)
-            for table, statements in ((IDS, _RULES), (LEASES, _LEASES)):
-                if not _has(connection, schema, table):
-                    _add(connection, schema, table, statements)
+            for name, statements in ((IDS, _RULES), (FOLLOWS, _RULES), (LEASES, _LEASES)):
+                if not _has(connection, schema, name):
+                    _add(connection, schema, name, statements)
     except psycopg.Error as error:
         raise database.unreadable(error) from None
     return schema
-
-
-def inspect(database: Database, schema: str) -> Inspection:
-    """Returns the faults of the triggers that protect the events, and of the indexes that find them."""
-    name, leases = Identifier(schema, EVENTS).as_string(), Identifier(schema, LEASES).as_string()
-    query = """
-        SELECT 'its trigger redraft_refuse is missing or does not fire: events may have been changed'
-        WHERE NOT EXISTS (SELECT 1 FROM pg_trigger
-                          WHERE tgrelid = %(name)s::regclass AND tgname = 'redraft_refuse' AND tgenabled = 'A')
-        UNION ALL
-        SELECT 'its trigger redraft_event_follows is missing or does not fire: nothing makes sure that an event '
-            'follows the last one of its run; open it once as the owner of its tables'
-        WHERE NOT EXISTS (SELECT 1 FROM pg_trigger
-                          WHERE tgrelid = %(name)s::regclass AND tgname = 'redraft_event_follows' AND tgenabled = 'A')
-        UNION ALL
-        SELECT 'its table redraft_leases is missing: no coordinator can relay; open it once as the owner of its tables'
-        WHERE to_regclass(%(leases)s) IS NULL
-        UNION ALL
-        SELECT 'its index ' || indexrelid::regclass || ' is not valid: REINDEX it'
-        FROM pg_index WHERE indrelid = %(name)s::regclass AND NOT (indisvalid AND indisready)
-        UNION ALL
-        SELECT 'it needs two unique indexes, and has ' || count(*)
-        FROM pg_index WHERE indrelid = %(name)s::regclass AND indisunique HAVING count(*) < 2
-    """
-    try:
-        with database.connect() as connection, connection.cursor(row_factory=tuple_row) as cursor:
-            found = cursor.execute(query, {"name": name, "leases": leases}).fetchall()
-    except psycopg.Error as error:
-        raise database.unreadable(error) from None
-    return Inspection([f"store {database.where}: {fault}" for (fault,) in found])
 
 
 def _make_schema(connection: psycopg.Connection[DictRow], schema: str) -> None:
@@ -258,26 +262,34 @@ def _lay_out(connection: psycopg.Connection[DictRow], schema: str, where: str) -
             f"store {where} is the database of another program (schema {schema} holds {stranger[0]}); "
             "name another, or a schema of its own for Redraft: add ?schema=redraft to the URL"
         )
-    connection.execute(_statements(_TABLES, schema))
+    connection.execute(_statements(_TABLES + _RULES, schema))
 
 
-def _has(connection: psycopg.Connection[DictRow], schema: str, table: str) -> bool:
-    """Returns whether a table is there; reads the catalogue itself, because another process may just have made it."""
-    query = SQL("SELECT 1 FROM pg_class WHERE relnamespace = {}::regnamespace AND relname = {}")
-    return _one(connection, query.format(Identifier(schema).as_string(), table)) is not None
+def _has(connection: psycopg.Connection[DictRow], schema: str, name: str) -> bool:
+    """Returns whether a table or function is there; reads the catalogue itself, as another process may have made it."""
+    query = SQL(
+        "SELECT 1 FROM pg_class WHERE relnamespace = {place}::regnamespace AND relname = {name} "
+        "UNION ALL SELECT 1 FROM pg_proc WHERE pronamespace = {place}::regnamespace AND proname = {name}"
+    )
+    return _one(connection, query.format(place=Identifier(schema).as_string(), name=name)) is not None
 
 
-def _add(connection: Connection, schema: str, table: str, statements: LiteralString) -> None:
+def _add(connection: Connection, schema: str, name: str, statements: LiteralString) -> None:
     """Adds tables and rules that an earlier release did not make, unless this user may not make tables."""
     usual, connection.silence = connection.silence, UPGRADE_SECONDS + 10.0
     try:
         with schema_change(connection):
-            if not _has(connection, schema, table):
+            if not _has(connection, schema, name):
                 connection.execute(_statements(statements, schema))
     except psycopg.errors.InsufficientPrivilege:
         return
     finally:
         connection.silence = usual
+
+
+def rules_of(schema: str) -> str:
+    """Returns the statements that make the functions and triggers in a schema."""
+    return _statements(_RULES, schema).as_string()
 
 
 def _statements(text: LiteralString, schema: str) -> Composed:
@@ -291,10 +303,14 @@ def _statements(text: LiteralString, schema: str) -> Composed:
     return SQL(text).format(
         **{key: Identifier(schema, name) for key, name in (tables | functions).items()},
         events_name=Identifier(schema, EVENTS).as_string(),
+        events_text=SQL(EVENTS),
         application=APPLICATION,
         number=SCHEMA_VERSION,
         upgrade=UPGRADE_SECONDS * 1000,
         once=Identifier(ONCE),
+        ids_text=SQL(IDS),
+        spelled_name=SQL(SPELLED),
+        by_hand=Identifier(BY_HAND),
         follows_trigger=Identifier(FOLLOWS),
         follows_name=SQL(FOLLOWS),
         position_name=SQL(POSITION),

@@ -223,6 +223,11 @@ class EventStore:
                 raise
         return check.report()
 
+    async def inspect_guards(self) -> Sequence[str]:
+        """Returns the faults of what protects the events in their database, as far as a quick look finds them."""
+        look = self._opened.guards
+        return (await self._run_in_reader(look)).faults if look is not None else ()
+
     def copying(self) -> RowCopier:
         """Returns access to the rows themselves, for archives; see `raw_rows`."""
         self._check_open()

@@ -108,6 +108,9 @@ FOLLOWS: Final = "redraft_event_follows"
 ONCE: Final = "redraft_event_once"
 """The rule of every database that an event's id is in the log once, as errors name it."""
 
+SPELLED: Final = "redraft_event_id"
+"""The rule of databases that an event's id is written as `codec` writes it, as errors name it: JSON allows others."""
+
 POSITION: Final = "redraft_event_position"
 """The rule of databases that nobody chooses an event's position in the log, as errors name it."""
 
@@ -142,7 +145,7 @@ class Opened(msgspec.Struct, frozen=True):
     `listen` is there if the recorder can hear of other processes' appends: it runs until it is cancelled, and calls its
     argument with the end of the log. `keys` stores the keys of encrypted runs; without it they are in memory. `check`
     inspects the database that holds the events. `direct` is there where appends need no thread. `scan` counts a run's
-    rows without the index, where an index can be wrong.
+    rows without the index, where an index can be wrong. `guards` inspects what of it is quickly inspected.
     """
 
     recorder: Recorder
@@ -154,6 +157,7 @@ class Opened(msgspec.Struct, frozen=True):
     check: Callable[[], Inspection] | None = None
     direct: DirectWriter | None = None
     scan: Callable[[str], int] | None = None
+    guards: Callable[[], Inspection] | None = None
 
 
 def versions_between(gt: int | None, lte: int | None) -> tuple[int, int]:
