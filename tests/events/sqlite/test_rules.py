@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 import psycopg
 import pytest
 from tests.appending import append_to
@@ -24,7 +25,7 @@ OLD = Path(__file__).parents[2] / "samples" / "damaged" / "coordinators.db"
 """A store of the release before the rules, with the damage of two coordinators in it."""
 
 FOLLOWS, ONCE, RULES = "redraft_event_follows", "redraft_event_once", "redraft_event_rules"
-POSITION, TEXTS = "redraft_event_position", "redraft_event_texts"
+POSITION, TEXTS, SPELLED = "redraft_event_position", "redraft_event_texts", "redraft_event_id"
 Notes = Callable[..., list[NewEvent]]
 
 
@@ -100,6 +101,27 @@ async def test_an_id_that_is_there_is_refused_by_name(written: Writer) -> None:
     assert ONCE in written("b", 1, state("a/test/1", GENESIS))
     assert written("b", 1, state("b1", GENESIS)) == ""
     assert ONCE in written("c", 1, state("b1", GENESIS))
+
+
+ESCAPED = (r"\u0061/test/1", r"a\/test\/1", r"b\u000A", r"b\u000a", r"b\u0008", r"b\u0022", r"b\u005c", r"b\x", "b\\")
+
+
+@pytest.mark.parametrize("spelled", ESCAPED)
+async def test_an_id_that_is_spelled_as_redraft_spells_none_is_refused(written: Writer, spelled: str) -> None:
+    """Else the same id would be in the log twice."""
+    assert SPELLED in written("b", 1, state(spelled, GENESIS))
+
+
+async def test_an_id_that_stands_elsewhere_is_refused(written: Writer) -> None:
+    for other in (b'", "id":"', b'","ix":"', b'","id": "'):
+        assert SPELLED in written("b", 1, state("a/test/1", GENESIS).replace(b'","id":"', other))
+
+
+@pytest.mark.parametrize("number", [*range(0x20), 0x22, 0x2F, 0x5C, 0x7F, 0xE9, 0x2028, 0x1F600])
+async def test_every_character_may_be_in_an_id(written: Writer, number: int) -> None:
+    spelled = msgspec.json.encode(f"b{chr(number)}{chr(number)}1").decode()[1:-1]
+    assert written("b", 1, state(spelled, GENESIS)) == ""
+    assert ONCE in written("c", 1, state(spelled, GENESIS))
 
 
 async def test_a_row_that_is_no_event_is_refused(written: Writer) -> None:
@@ -224,7 +246,7 @@ def test_psql_is_told_the_name_of_the_constraint(postgres_url: str) -> None:
     if shutil.which("psql") is None and "REDRAFT_REQUIRE_SERVICES" not in os.environ:
         pytest.skip("psql is not here; install it: apt-get install postgresql-client")
     open_recorder(postgres_url).release()
-    insert = "INSERT INTO stored_events VALUES ('a', 3, 'x', 'y', 99)"
+    insert = "INSERT INTO stored_events VALUES ('a', 3, 'x', 'y', 1)"
     done = subprocess.run(["psql", postgres_url, "-c", insert], capture_output=True, text=True, timeout=60)
     assert done.returncode != 0
     assert FOLLOWS in done.stderr

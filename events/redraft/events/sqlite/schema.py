@@ -1,9 +1,9 @@
 """The rules that a SQLite file itself enforces on every insert of an event, and a check of the file around its events.
 
 An event follows the one whose hash it names as `previous`: version 1 the `GENESIS` of the codec, any other the event of
-the version before it. Its id is in the log once: a table beside the library's own holds all ids. The file gives it its
-position: nobody names the rowid. And its run and topic are texts. These rules apply to later inserts, so a file with
-older damage still opens, and is reported.
+the version before it. Its id, in its one spelling, is in the log once: a table beside the library's own holds all ids.
+The file gives it its position: nobody names the rowid. And its run and topic are texts. These rules apply to later
+inserts, so a file with older damage still opens, and is reported.
 
 An event is JSON that begins `{"hash":"…","id":"…","time":…,"previous":"…"` (see `codec`), so hash and id have fixed
 places, and the first `"previous":"` is the field, because a quotation mark within a JSON text has a backslash. The
@@ -26,7 +26,7 @@ from redraft.events.encryption.keyring import TABLE as KEYS
 from redraft.events.errors import StoreError
 from redraft.events.messages.codec import GENESIS
 from redraft.events.sqlite.file import SCHEMA_VERSION, connect, explain, is_unavailable, transaction, triggers_of
-from redraft.events.store.recorder import FOLLOWS, ONCE, POSITION, TEXTS, Inspection
+from redraft.events.store.recorder import FOLLOWS, ONCE, POSITION, SPELLED, TEXTS, Inspection
 
 IDS: Final = "redraft_event_ids"
 """The table of the ids of all events."""
@@ -52,6 +52,17 @@ _IS_NO_TEXT: Final = (  # of ids beyond ASCII each character has to be what SQLi
     ") SELECT 1 FROM nth WHERE CAST(substr({0}.originator_id, n, 1) AS BLOB) IS NOT "
     "CAST(char(unicode(substr({0}.originator_id, n, 1))) AS BLOB))"
 )
+_ID_TEXT: Final = f"CAST({_ID} AS TEXT)"
+_STRANGE: Final = ("[^bfnrtu]", "u[^0]", "u0[^0]", "u00[^01]", "u000[^0-7bef]", "u001[^0-9a-f]")
+"""What comes after a backslash in no id, once those before a backslash and a quotation mark are gone."""
+
+_IS_NO_ID: Final = (
+    'substr({0}.state, 74, 8) IS NOT CAST(\'","id":"\' AS BLOB) '  # noqa: S608
+    rf"""OR {_ID_TEXT} GLOB '*["\]*' AND (SELECT instr(id, '"') OR """
+    + " OR ".join(rf"""id || '"' GLOB '*\{each}*'""" for each in _STRANGE)
+    + rf""" FROM (SELECT replace(replace({_ID_TEXT}, '\\', ''), '\"', '') AS id))"""
+)
+"""Whether an id is not written as `codec` writes it: JSON has other spellings, with which it could be there twice."""
 
 
 def rules_of(table: str) -> dict[str, str]:
@@ -73,7 +84,9 @@ def rules_of(table: str) -> dict[str, str]:
         "WHERE e.originator_id = NEW.originator_id AND e.originator_version >= NEW.originator_version - 1 "
         "ORDER BY e.originator_version DESC LIMIT 1), "
         f"CASE NEW.originator_version WHEN 1 THEN CAST('{GENESIS}' AS BLOB) END) "
-        f"THEN RAISE(ABORT, '{FOLLOWS}: the event does not follow the last event of its run') END; "
+        f"THEN RAISE(ABORT, '{FOLLOWS}: the event does not follow the last event of its run') "
+        f"WHEN {_IS_NO_ID.format('NEW')} "
+        f"THEN RAISE(ABORT, '{SPELLED}: the id of the event is not written as Redraft writes it') END; "
         f"INSERT INTO {IDS} VALUES ({own}) ON CONFLICT DO NOTHING; "  # also if the event's own INSERT is an OR REPLACE
         f"SELECT RAISE(ABORT, '{ONCE}: an event with this id is in the log already') WHERE changes() = 0; END",
         **triggers_of(IDS),
