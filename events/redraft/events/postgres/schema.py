@@ -127,27 +127,26 @@ _RULES: Final = r"""
     -- Without statistics a server may read whole tables; each row here is found by its key.
     CREATE OR REPLACE FUNCTION {follows} () RETURNS trigger LANGUAGE plpgsql
     SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $body$
-    DECLARE wrong record; first bigint; last bigint; number bigint; is_next boolean;
+    DECLARE first bigint; last bigint; number bigint; is_next boolean; wrong text;
     BEGIN
         SELECT min(notification_id), max(notification_id), count(*), EXISTS (
             SELECT 1 FROM {events} AS before WHERE before.notification_id = greatest(min(added.notification_id), 1) - 1
-        ) INTO first, last, number, is_next FROM added;
+        ), min(format('event %s of run %s', added.originator_version, added.originator_id)) FILTER (
+            WHERE substring(added.state from position('"previous":"'::bytea in added.state) + 12 for 64)
+            IS DISTINCT FROM CASE added.originator_version WHEN 1 THEN {genesis}::bytea ELSE (
+                SELECT substring(before.state from 10 for 64) FROM {events} AS before
+                WHERE before.originator_id = added.originator_id
+                AND before.originator_version = added.originator_version - 1
+            ) END
+        ) INTO first, last, number, is_next, wrong FROM added;
         IF first < 1 OR last - number >= first OR first > 1 AND NOT is_next THEN
             RAISE EXCEPTION '{position_name}: position % is not the next one of the log', first
                 USING ERRCODE = 'integrity_constraint_violation',
                 CONSTRAINT = '{position_name}', SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME;
         END IF;
-        SELECT added.originator_id AS run, added.originator_version AS version INTO wrong FROM added
-        WHERE substring(added.state from position('"previous":"'::bytea in added.state) + 12 for 64) IS DISTINCT FROM
-            CASE added.originator_version WHEN 1 THEN {genesis}::bytea ELSE (
-                SELECT substring(before.state from 10 for 64) FROM {events} AS before
-                WHERE before.originator_id = added.originator_id
-                AND before.originator_version = added.originator_version - 1
-            ) END
-        LIMIT 1;
-        IF FOUND THEN
-            RAISE EXCEPTION '{follows_name}: event % of run % does not follow the last event of its run',
-                wrong.version, wrong.run USING ERRCODE = 'integrity_constraint_violation',
+        IF wrong IS NOT NULL THEN
+            RAISE EXCEPTION '{follows_name}: % does not follow the last event of its run', wrong
+                USING ERRCODE = 'integrity_constraint_violation',
                 CONSTRAINT = '{follows_name}', SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME;
         END IF;
         -- JSON has more than one spelling of an id, and it could be in the log twice; ours is without needless escapes.
