@@ -310,3 +310,17 @@ async def test_what_takes_the_rules_away_is_told(tmp_path: Path, notes: Notes, p
         async with open_store(url) as store:
             report = await store.verify_all()
         assert any("redraft_event_" in fault.message for fault in report.faults), report.faults
+
+
+async def test_rules_of_an_earlier_release_are_made_anew_as_the_report_says(tmp_path: Path, notes: Notes) -> None:
+    async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
+        await append_to(store, "a", 0, notes("a"))
+    with closing(sqlite3.connect(tmp_path / "log.db")) as file:
+        file.execute(f"DROP TRIGGER {RULES}")
+        file.execute(f"CREATE TRIGGER {RULES} BEFORE INSERT ON stored_events BEGIN SELECT 1; END")
+        async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
+            (fault,) = (await store.verify_all()).faults
+        file.executescript(fault.message.partition("uses the file, ")[2].rpartition(" the next append")[0])
+    async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
+        await append_to(store, "a", 1, notes("a", after=1))
+        assert (await store.verify_all()).faults == ()

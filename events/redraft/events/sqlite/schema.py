@@ -144,6 +144,10 @@ MOST: Final = 100
 _Made: TypeAlias = tuple[str, str, str | None]
 """An entry of the schema: its type, its table, and the statement that made it."""
 
+_MADE_ANEW: Final = (
+    f", or an earlier release made it: while nothing uses the file, DROP TRIGGER {RULES}; DROP TABLE {IDS}; "
+    "the next append makes both anew"
+)
 _IF_NOT_EXISTS: Final = "IF NOT EXISTS "
 
 
@@ -205,4 +209,4 @@ def _schema(connection: sqlite3.Connection, table: str, statement: str) -> Itera
         elif name not in expected:
             yield f"{name} was not made by Redraft"
         elif found[name] != expected[name]:
-            yield f"{name} was changed"
+            yield f"{name} was changed" + _MADE_ANEW * (name == RULES)
