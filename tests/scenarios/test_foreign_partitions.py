@@ -143,7 +143,7 @@ async def test_doctor_names_exchanges_and_a_stream_with_the_settings_of_a_strang
             topology, queue = await failed()
             there = ", ".join(f"exchange {name}" for name in foreign[:3])
             assert topology.startswith(f"there with other settings: {there}, queue {prefix}.events; delete it")
-            assert queue.startswith(f"{prefix}.critic.judge is there with other settings")
+            assert queue.startswith(f"the exchange {prefix}.critic.judge is there with other settings; delete it")
             for name in foreign:
                 await channel.exchange_delete(name)
             await channel.queue_delete(f"{prefix}.events")

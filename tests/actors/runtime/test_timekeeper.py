@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import NoReturn
+from random import Random
+from typing import NoReturn, cast
 
 from msgspec.structs import replace
 from tests.given import NOON
@@ -16,9 +17,10 @@ from tests.streams import recorded
 from redraft.actors.runtime.coordinating.timekeeper import AGAIN, MAX_PAUSE, PAGE, DueStep, QueueMonitor, Timekeeper
 from redraft.actors.runtime.relaying.queue_publisher import LeftOut, Trouble
 from redraft.actors.workflow.actor import ActorKey
+from redraft.app.testing.loop import SimLoop
 from redraft.app.wiring.coordinator_views import StepsAgenda
 from redraft.events.bus.local import LocalBus
-from redraft.events.bus.port import INBOX
+from redraft.events.bus.port import INBOX, Bus, BusMessage, Queues
 from redraft.events.messages.domain_events import StepFailed, StepRequested
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.tracing import step_context
@@ -180,3 +182,100 @@ async def test_what_cannot_be_said_of_one_step_concerns_that_one():
         finally:
             task.cancel()
             await asyncio.wait([task])
+
+
+class SlowAgenda(Agenda):
+    """The first look at it takes ten minutes, as when somebody has locked its table."""
+
+    looks = 0
+
+    async def due(self, now: datetime, limit: int, behind: DueStep | None = None) -> Sequence[DueStep]:
+        self.looks += 1
+        if self.looks == 1:
+            await asyncio.sleep(600)
+            return ()
+        return await super().due(now, limit, behind)
+
+
+class PartlyStuckBus:
+    """Confirms nothing for runs that are called `stuck`; keeps the others."""
+
+    def __init__(self) -> None:
+        self.came = asyncio.Queue[str]()
+
+    async def publish(self, queue: str, bus_messages: Sequence[BusMessage]) -> None:
+        for each in bus_messages:
+            self.came.put_nowait(each.run)
+        if any(each.run == "stuck" for each in bus_messages):
+            await asyncio.Event().wait()
+
+
+class StuckQueues:
+    """Says nothing of any queue."""
+
+    async def queue(self, queue: str) -> NoReturn:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+def simulated(agenda: Agenda, until: Callable[[PartlyStuckBus, Agenda], Awaitable[None]]) -> float:
+    """Keeps time, by a clock that only waiting moves on, until that returns; returns how many seconds it took."""
+    loop = SimLoop(Random(1))
+    process = loop.process("keeper")
+
+    async def run() -> None:
+        bus = PartlyStuckBus()
+        monitor = QueueMonitor(cast("Queues", StuckQueues()))
+        keeper = Timekeeper(agenda, cast("Bus", bus), lambda: loop.clock(process), lambda: "id", monitor)
+        task = asyncio.create_task(keeper.run())
+        try:
+            async with asyncio.timeout(36_000):
+                await until(bus, agenda)
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    try:
+        began = loop.time()
+        loop.run_until_complete(loop.spawn(process, run()))
+        return loop.time() - began
+    finally:
+        loop.dispose()
+
+
+def test_after_a_slow_look_later_ones_are_not_put_off():
+    async def alive(bus: PartlyStuckBus, agenda: Agenda) -> None:
+        agenda.steps.append(DueStep("alive", "p", 1, retry=True, timer=NOON))
+        assert await bus.came.get() == "alive"
+
+    assert simulated(SlowAgenda([]), alive) < 620
+
+
+def test_what_the_broker_does_not_confirm_delays_no_other_step():
+    async def both(bus: PartlyStuckBus, agenda: Agenda) -> None:
+        assert await bus.came.get() == "stuck"
+        agenda.steps.append(DueStep("alive", "p", 1, retry=True, timer=NOON))
+        agenda.change()
+        while await bus.came.get() != "alive":
+            pass
+
+    assert simulated(Agenda([DueStep("stuck", "p", 1, retry=True, timer=NOON)]), both) < 20
+
+
+def test_what_is_not_confirmed_is_sent_again_every_few_seconds_for_as_long_as_it_takes():
+    async def often(bus: PartlyStuckBus, agenda: Agenda) -> None:
+        for _ in range(50):
+            assert await bus.came.get() == "stuck"
+
+    assert simulated(Agenda([DueStep("stuck", "p", 1, retry=True, timer=NOON)]), often) < 50 * 20
+
+
+def test_a_queue_that_cannot_be_looked_at_delays_no_step():
+    class Asked(Agenda):
+        async def actors(self) -> Sequence[ActorKey]:
+            return [("critic", "judge")]
+
+    async def sent(bus: PartlyStuckBus, agenda: Agenda) -> None:
+        assert await bus.came.get() == "alive"
+
+    assert simulated(Asked([DueStep("alive", "p", 1, retry=True, timer=NOON)]), sent) < 20

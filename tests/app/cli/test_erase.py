@@ -53,6 +53,7 @@ def test_an_erased_run_is_told_without_its_texts_and_verified(place: Path):
     assert "brief whose text is erased" in call("audit", erased).out
     assert SAID not in call("events", "--json").out
     assert "was erased" in one_line(call("diff", erased, "1", "2"))
+    assert one_line(call("fork", erased, "--at", "9")) == f"it cannot be forked: run {erased} was erased"
     assert call("audit", "--all", "--verify").code == 0
     listed = {each["run"]: each["brief"] for each in json.loads(call("list", "--json").out)}
     assert listed == {other: "Something else.", erased: "[erased]"}

@@ -215,14 +215,14 @@ class Survey:
         return await self._on_channel(query)
 
     async def fits(self, queue: str, kind: Kind) -> bool:
-        """Returns whether an existing queue has the settings of this type, and the exchange of its readers, if any, is
-        ours; True for a user who may not ask.
-        """
+        """Returns whether an existing queue has the settings of this type; True for a user who may not ask."""
         names = self._names
         arguments = queue_arguments(queue, kind, names, DELIVERY_LIMIT)
-        if not await self._on_channel(partial(_fits_queue, names.there(queue), arguments)):
-            return False
-        return await self._on_channel(partial(_fits_exchange, names.own(queue), "direct"))
+        return await self._on_channel(partial(_fits_queue, names.there(queue), arguments))
+
+    async def exchange_fits(self, queue: str) -> bool:
+        """Returns whether the exchange of a queue's readers has our settings; True where there is none."""
+        return await self._on_channel(partial(_fits_exchange, self._names.own(queue), "direct"))
 
     async def newest(self) -> StreamPosition | None:
         """Returns the place in the log of the last event in the stream; None when the user may not read one.

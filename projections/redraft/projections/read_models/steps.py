@@ -355,10 +355,15 @@ async def next_due(
     return found[0] if found else None
 
 
+LATE_RETRY: Final = 30.0
+"""Seconds: a coordinator requests a retry within a few."""
+
+
 async def count_overdue(views: Views, now: datetime, runs: Collection[str] | None = None) -> int:
-    """Returns how many steps are open past `due`."""
-    sql = f"SELECT count(*) FROM steps WHERE timer <= :now AND {CAN_FALL_DUE} AND status = 'open' AND {_RUNS}"  # noqa: S608
-    found = await views.query(sql, {"now": seconds(now), "runs": _encode_runs(runs)})
+    """Returns how many steps are open past `due`, or wait for a retry that was due `LATE_RETRY` seconds ago."""
+    due = "(status = 'open' OR status = 'waiting' AND timer <= :now - :late)"
+    sql = f"SELECT count(*) FROM steps WHERE timer <= :now AND {CAN_FALL_DUE} AND {due} AND {_RUNS}"  # noqa: S608
+    found = await views.query(sql, {"now": seconds(now), "late": LATE_RETRY, "runs": _encode_runs(runs)})
     return cast("int", found[0][0])
 
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from redraft.actors.deciding.requests import GRACE
-from redraft.actors.runtime.relaying.queue_publisher import LeftOut, OnTrouble, error_message
+from redraft.actors.runtime.relaying.queue_publisher import LeftOut, OnTrouble, UnusableQueues, error_message
 from redraft.actors.values import ignore
 from redraft.actors.workflow.actor import ActorKey
 from redraft.events.bus.port import INBOX, Bus, BusMessage, Queues, work_queue
@@ -53,7 +53,8 @@ class QueueMonitor:
     """Records which actors are served and when their queues were empty.
 
     `wait` and `limit` are the settings `queue_wait` and `queue_limit`. Before the first look, if the bus could not be
-    asked, or if its own queue cannot be looked at, an actor counts as served and a queue as never empty.
+    asked within `PATIENCE` seconds, or if its own queue cannot be looked at, an actor counts as served and a queue as
+    never empty.
     """
 
     def __init__(self, queues: Queues, wait: timedelta = QUEUE_WAIT, limit: timedelta = QUEUE_LIMIT) -> None:
@@ -75,10 +76,11 @@ class QueueMonitor:
         self._empty = {actor: times for actor, times in self._empty.items() if actor in watched}
         unserved: dict[ActorKey, datetime] = {}
         try:
-            for actor in watched:
-                if not await self._is_served(actor, now):
-                    unserved[actor] = self._unserved.get(actor, now)
-        except BusError:
+            async with asyncio.timeout(PATIENCE):
+                for actor in watched:
+                    if not await self._is_served(actor, now):
+                        unserved[actor] = self._unserved.get(actor, now)
+        except (BusError, TimeoutError):
             unserved = {}
         self._unserved = unserved
 
@@ -124,7 +126,13 @@ PAGE: Final = 500
 """The number of due steps that are read, and sent, at once."""
 
 SHARE: Final = 10
-"""After a look it rests at least this many times as long as the look took."""
+"""After a look it rests at least this many times as long as the look took, up to `MAX_REST`."""
+
+MAX_REST: Final = timedelta(seconds=5)
+"""The longest such rest. A look that took long may have waited for a store or broker that stood still."""
+
+PATIENCE: Final = 2.0
+"""Seconds that a look waits for the broker, which may answer for one queue and not for another. Then it goes on."""
 
 REMEMBERED: Final = 100_000
 """The number of steps for which it is remembered when they were sent."""
@@ -197,6 +205,8 @@ class Agenda(Protocol):
 class Timekeeper:
     """Sends a command for each due step. A wrong step does not delay others: its command is sent ever less often.
 
+    What the broker does not confirm in time is sent again every few seconds; its coordinator ignores a second one.
+
     `monitor` knows which actors are served: requests to others are given up before they are due, and a request that may
     still be in its queue is not overdue. `on_trouble` is called for a step whose command cannot be sent. `trace_of`
     returns the trace that a run's first event names; commands for its steps then carry the trace of their attempt.
@@ -218,6 +228,7 @@ class Timekeeper:
         self._clock = clock
         self._new_id = new_id
         self._on_trouble = on_trouble
+        self._unusable = UnusableQueues(on_trouble)
         self._monitor = monitor
         self._reminders: dict[DueStep, Reminder] = {}
 
@@ -276,10 +287,16 @@ class Timekeeper:
     async def _send(self, steps: Sequence[DueStep], now: datetime) -> None:
         bus_messages = [bus_message for step in steps if (bus_message := await self._message_for(step, now))]
         try:
-            await self._bus.publish(INBOX, bus_messages)
+            async with asyncio.timeout(PATIENCE):
+                await self._bus.publish(INBOX, bus_messages)
         except MessageTooLarge:
             for bus_message in bus_messages:
                 await self._send_alone(bus_message)
+        except TimeoutError:
+            self._unusable.block(INBOX, f"the broker did not confirm what falls due within {PATIENCE:g} s")
+            self._reminders |= dict.fromkeys(steps, Reminder(now, AGAIN))
+            return
+        self._unusable.free(INBOX)
         for step in steps:
             reminder = self._reminders.get(step)
             pause = min(MAX_PAUSE, 2 * reminder.pause) if reminder and not reminder.queued else AGAIN
@@ -301,8 +318,9 @@ class Timekeeper:
             ]
         )
         wait = min(longest, upcoming - now) if upcoming else longest
-        pace = max(PACE, SHARE * took)
-        await asyncio.sleep(max(min(wait, PACE), SHARE * took).total_seconds())
+        share = min(SHARE * took, MAX_REST)
+        pace = max(PACE, share)
+        await asyncio.sleep(max(min(wait, PACE), share).total_seconds())
         try:
             async with asyncio.timeout(max(wait - pace, timedelta()).total_seconds()):
                 await self._agenda.changed()

@@ -211,8 +211,7 @@ async def _check_topology(
     yield _version(await survey.server(), survey.where)
     missing = await survey.missing()
     if unfit := await survey.unfit():
-        remedy = "delete it, and Redraft creates it again"
-        yield Check("topology", "fail", f"there with other settings: {', '.join(unfit)}; {remedy}")
+        yield Check("topology", "fail", f"there with other settings: {', '.join(unfit)}; {_ANEW}")
     elif missing:
         yield Check("topology", "warn", f"not there yet: {', '.join(missing)}; a coordinator creates all of it")
     else:
@@ -239,6 +238,7 @@ def _version(server: str, where: str) -> Check:
     return Check("broker", "ok", detail)
 
 
+_ANEW: Final = "delete it, and Redraft creates it again"
 _DEAD: Final = "if that lasts, RabbitMQ goes on without them, as it does after a full disk: restart it"
 
 
@@ -279,6 +279,8 @@ async def _served(survey: Survey, kind: Kind, queue: str, unserved: str) -> Chec
         return Check("queue", "warn", f"{name} does not exist yet; {unserved}")
     if not await survey.fits(queue, kind):
         return Check("queue", "fail", f"{name} {_unfit(queue, kind)}")
+    if not is_inbox(queue) and not await survey.exchange_fits(queue):
+        return Check("queue", "fail", f"the exchange {name} is there with other settings; {_ANEW}")
     message = f"{name}: {counted(depth.consumers, 'consumer')}, {counted(depth.waiting, 'message')} waiting"
     return Check("queue", "ok", message) if depth.consumers else Check("queue", "warn", f"{message}; {unserved}")
 

@@ -47,6 +47,7 @@ from redraft.events.messages.domain_events import Parent, RunEnded, RunStarted
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.folders import FOLDER
 from redraft.events.messages.plan import Plan, Step
+from redraft.events.messages.redaction import ERASED
 from redraft.events.messages.run_state import Values
 from redraft.events.messages.tags import check_tags
 from redraft.projections.read_models.runs_query import find_run
@@ -285,7 +286,7 @@ def _own_actors(given: RunOptions | ForkOptions, files: Files) -> Sequence[Actor
         changed, mine = workflow not in SHIPPED, actors_beside(workflow, actors)
     else:
         changed, mine = not found.shipped and _digest_of(found.plan) != files.plan, found.actors
-    if changed and files.plan:
+    if changed and files.plan not in ("", ERASED):
         say(f"{workflow}: the plan was changed since the run began; the run goes on with the plan that it began with")
     return mine
 
