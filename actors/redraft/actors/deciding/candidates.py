@@ -323,6 +323,7 @@ def draft_to_work_on(state: RunState, step: Step) -> Candidate | None:
         return current
     margin, fell = top.node.rollback_margin, best.judgement.score - current.judgement.score
     critics, name, known = critics_of(top.node.body), top.node.rollback_of or SCORE, True
+    fell = round(fell, 9) if state.rules >= 8 else fell  # 0.9 - 0.7 is more than 0.2 in binary
     if declares(critics):
         margin = share_of_gain(margin, top.node.rollback_top, DEFAULT_ROLLBACK_MARGIN, name, critics)
         fell = round(best.judgement.mark(name) - current.judgement.mark(name), 9)

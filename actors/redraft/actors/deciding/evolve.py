@@ -58,7 +58,7 @@ from redraft.actors.deciding.state import (
 from redraft.actors.deciding.steering import expire, request_approval, steer
 from redraft.actors.plans.arms import resolve_arm
 from redraft.actors.plans.endings import with_questions
-from redraft.actors.plans.paths import judges_itself, required_answers
+from redraft.actors.plans.paths import has_critics, judges_itself, required_answers
 from redraft.events.messages.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
@@ -333,6 +333,10 @@ def _close_panel(state: RunState, top: Frame, parallel: ParallelState) -> RunSta
     return settle_judgement(with_top(state, top))
 
 
+_CRITICS_DECIDE: Final = 8
+"""The rules from which on the judge's word on the best of several drafts is not that of a loop's critics."""
+
+
 def _choose_candidate(state: RunState, top: Frame, parallel: ParallelState) -> RunState:
     number, judgement = max(
         parallel.verdicts,
@@ -347,7 +351,10 @@ def _choose_candidate(state: RunState, top: Frame, parallel: ParallelState) -> R
         refines = parallel.node.steps[0].role == "refiner" and state.current is not None
         top = with_made_draft(top, chosen.ref, state.current.ref.version if refines and state.current else 0)
     state = replace(with_other_draft(state), current=chosen, best=better_of(state, state.best, chosen))
-    top = replace(remember(state, top, chosen), parallel=None, verdicts=(), index=top.index + 1, due="judged")
+    if state.rules >= _CRITICS_DECIDE and top.node is not None and has_critics(top.node):
+        top = replace(top, parallel=None, verdicts=(), index=top.index + 1, due="output")
+    else:
+        top = replace(remember(state, top, chosen), parallel=None, verdicts=(), index=top.index + 1, due="judged")
     return with_top(close_all(state), top)
 
 

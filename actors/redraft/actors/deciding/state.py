@@ -294,8 +294,8 @@ def failed_a_gate(draft: Candidate | None) -> bool:
 
 
 def waits_for_own_critics(state: RunState, top: Frame, loop: Repeat) -> bool:
-    """Returns whether critics of a loop have not judged its draft: one of an inner loop, by rules 6, or any other one
-    about which the run's state has changed.
+    """Returns whether critics of a loop have not judged its draft: one of an inner loop, by rules 6, the best of
+    several, by rules 8, or any other one about which the run's state has changed.
     """
     if top.due == "state":
         judged = state.current is not None and any(each.ref == state.current.ref for each in top.judged)

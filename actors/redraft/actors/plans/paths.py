@@ -109,6 +109,11 @@ def judges_itself(loop: Repeat) -> bool:
     return any(is_critic(node) or (isinstance(node, Parallel) and node.judge is not None) for node in loop.body)
 
 
+def has_critics(loop: Repeat) -> bool:
+    """Returns whether critics stand in a loop's own body, beside a judge that chooses the best of several drafts."""
+    return any(is_critic(node) for node in loop.body)
+
+
 def role_of(node: Node) -> Role | None:
     """Returns the role of a step, or of a parallel's steps; None for a loop and an approval."""
     match node:

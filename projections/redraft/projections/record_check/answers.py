@@ -326,6 +326,8 @@ def _expected_draft(walk: Walk, event: Recorded, data: StepRequested) -> Rated |
         return current
     margin, fall = top.loop.rollback_margin, best.rating.score - current.rating.score
     critics, is_open = judging_steps(top.loop.body), False
+    if walk.rules >= 8:
+        fall = round(fall, 9)
     if have_scales(critics):
         name = top.loop.rollback_of or "score"
         margin = share_of_rise(margin, top.loop.rollback_top, DEFAULT_ROLLBACK_MARGIN, name, critics)

@@ -278,8 +278,11 @@ def _referenced_drafts(data: DomainEvent) -> Iterator[DraftRef]:
             pass
 
 
-def rate_draft(walk: Walk, frame: Frame, ref: DraftRef, rating: Rating) -> None:
-    """Stores the draft's rating; a draft that people rejected stays rejected."""
+def rate_draft(walk: Walk, frame: Frame, ref: DraftRef, rating: Rating, *, is_final: bool = True) -> None:
+    """Stores the draft's rating; a draft that people rejected stays rejected.
+
+    The loop's own critics have not judged one whose rating is not `is_final`.
+    """
     if ref.sha256 in walk.rejected and walk.rules >= 7:
         rating = msgspec.structs.replace(rating, approved=False)
     elif ref.sha256 in walk.rejected:
@@ -288,6 +291,8 @@ def rate_draft(walk: Walk, frame: Frame, ref: DraftRef, rating: Rating) -> None:
         rating = msgspec.structs.replace(rating, counts=counted)
     judged = Rated(ref, rating)
     walk.current, walk.best = judged, better_of(walk, walk.best, judged)
+    if not is_final:
+        return
     if walk.rules < 2:
         anew, counts = failed_gate(frame.best) and rating.gate != "failed", True
         if frame.loop is not None:

@@ -37,6 +37,7 @@ from redraft.projections.record_check.ratings import (
     Rated,
     Rating,
     answers_needed,
+    critics_of,
     failed_gate,
     heed_gates,
     is_critic,
@@ -126,8 +127,9 @@ def _walk_parallel(walk: Walk, frame: Frame, node: Parallel) -> None:
     walk.untold = ()
     refines = node.steps[0].role == "refiner" and before is not None
     note_draft(frame, chosen, before.ref.version if refines and before else 0)
-    rate_draft(walk, frame, chosen, rating)
-    frame.due = "judged"
+    is_final = walk.rules < 8 or frame.loop is None or not critics_of(frame.loop)
+    rate_draft(walk, frame, chosen, rating, is_final=is_final)
+    frame.due = "judged" if is_final else "output"
     frame.index += 1
 
 
