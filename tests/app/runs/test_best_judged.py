@@ -8,6 +8,7 @@ import pytest
 
 from redraft.actors import (
     Critique,
+    Revision,
     Workflow,
     critic,
     generator,
@@ -37,6 +38,11 @@ def two(draft):
     return "broken two"
 
 
+@refiner
+def leave(draft):
+    return Revision("broken two", exit=True)
+
+
 @critic
 def checks(draft):
     broken = "broken" in draft.text
@@ -53,6 +59,11 @@ def rate(draft):
     return Critique(0.95)
 
 
+@critic
+def rate_again(draft):
+    return Critique(0.95)
+
+
 @publisher
 def save(draft):
     WRITTEN.append(draft.text)
@@ -60,6 +71,7 @@ def save(draft):
 
 
 GATE = step(checks, gate=True)
+INNER = repeat("Inner", until="score >= 0.9", max_iterations=1, body=[rate, two, rate_again])
 BEST = parallel("Best", one, two, judge=rate)
 
 
@@ -72,6 +84,8 @@ BEST = parallel("Best", one, two, judge=rate)
         ([GATE, BEST], "score >= 0.9 and errors == 0", "accepted", ["a draft"]),
         ([strict, BEST], "score >= 0.9", "exhausted", ["a draft"]),
         ([BEST], "score >= 0.9", "accepted", ["broken two"]),
+        ([BEST, leave, GATE], "score >= 0.9", "exhausted", []),
+        ([INNER, leave, GATE], "score >= 0.9", "exhausted", []),
     ],
 )
 async def test_what_a_judge_chose_is_not_published_past_the_critics_of_its_loop(

@@ -39,6 +39,7 @@ from redraft.actors.deciding.run_values import (
 from redraft.actors.deciding.set_aside import is_erased, set_aside
 from redraft.actors.deciding.skipping import note_skipped
 from redraft.actors.deciding.state import (
+    CRITICS_DECIDE,
     Candidate,
     Failure,
     Frame,
@@ -48,6 +49,7 @@ from redraft.actors.deciding.state import (
     after_critics,
     close_all,
     close_step,
+    counts_for,
     frame_at,
     number_of,
     stopped_by_gate,
@@ -261,7 +263,7 @@ def _apply_draft(state: RunState, event: DraftGenerated | DraftRefined) -> RunSt
         return _advance_parallel(close_step(state, event.path), replace(top, parallel=parallel))
     before = event.before if isinstance(event, DraftRefined) else None
     is_same = before is not None and before.sha256 == ref.sha256 != ERASED  # what was erased may have been any text
-    judgement = judgement_of_draft(state, before) if before and is_same else None
+    judgement = judgement_of_draft(state, before) if before and is_same and counts_for(state, top, before) else None
     leaving = isinstance(event, DraftRefined) and event.exit
     state = replace(with_other_draft(state), current=Candidate(ref, judgement))
     if looks_for_oscillation(top):
@@ -333,10 +335,6 @@ def _close_panel(state: RunState, top: Frame, parallel: ParallelState) -> RunSta
     return settle_judgement(with_top(state, top))
 
 
-_CRITICS_DECIDE: Final = 8
-"""The rules from which on the judge's word on the best of several drafts is not that of a loop's critics."""
-
-
 def _choose_candidate(state: RunState, top: Frame, parallel: ParallelState) -> RunState:
     number, judgement = max(
         parallel.verdicts,
@@ -351,7 +349,7 @@ def _choose_candidate(state: RunState, top: Frame, parallel: ParallelState) -> R
         refines = parallel.node.steps[0].role == "refiner" and state.current is not None
         top = with_made_draft(top, chosen.ref, state.current.ref.version if refines and state.current else 0)
     state = replace(with_other_draft(state), current=chosen, best=better_of(state, state.best, chosen))
-    if state.rules >= _CRITICS_DECIDE and top.node is not None and has_critics(top.node):
+    if state.rules >= CRITICS_DECIDE and top.node is not None and has_critics(top.node):
         top = replace(top, parallel=None, verdicts=(), index=top.index + 1, due="output")
     else:
         top = replace(remember(state, top, chosen), parallel=None, verdicts=(), index=top.index + 1, due="judged")

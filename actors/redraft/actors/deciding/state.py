@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from redraft.actors.deciding.facts import Track
 from redraft.actors.deciding.judgement import Judgement
-from redraft.actors.plans.paths import gates_of, is_critic, is_gate, judges_itself, role_of
+from redraft.actors.plans.paths import gates_of, has_critics, is_critic, is_gate, judges_itself, role_of
 from redraft.events.messages.content import Brief, Critique, DraftRef
 from redraft.events.messages.domain_events import ApprovalRequested, DraftCritiqued, ItemOf, Outcome, StepRequested
 from redraft.events.messages.plan import Approve, Each, Node, Parallel, Plan, Repeat, Step
@@ -301,6 +301,22 @@ def waits_for_own_critics(state: RunState, top: Frame, loop: Repeat) -> bool:
         judged = state.current is not None and any(each.ref == state.current.ref for each in top.judged)
         return bool(top.verdicts) or (judges_itself(loop) and not judged)
     return top.due == "output" and state.rules >= _OWN_CRITICS and judges_itself(loop)
+
+
+CRITICS_DECIDE: Final = 8
+"""The rules from which on the judge's word on the best of several drafts is not that of a loop's critics."""
+
+
+def counts_for(state: RunState, frame: Frame, draft: DraftRef) -> bool:
+    """Returns whether what was said of a draft counts for a loop.
+
+    By rules 8, if it has critics, what they said does, or what was said before it began; not what a judge of several
+    drafts or an inner loop said.
+    """
+    if state.rules < CRITICS_DECIDE or frame.node is None or not has_critics(frame.node):
+        return True
+    known = frame.judged if frame.entry is None else (*frame.judged, frame.entry)
+    return any(each.ref == draft for each in known)
 
 
 def after_critics(body: tuple[Node, ...], index: int, judgement: Judgement) -> int:

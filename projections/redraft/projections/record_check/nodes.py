@@ -28,7 +28,7 @@ from redraft.projections.record_check.answers import (
 )
 from redraft.projections.record_check.chain import Deviates
 from redraft.projections.record_check.counts import declared_counts, why_miscounted
-from redraft.projections.record_check.drafts import is_barred, note_veto, rate_draft
+from redraft.projections.record_check.drafts import is_barred, note_veto, rate_draft, rated_drafts
 from redraft.projections.record_check.loop_conditions import (
     note_silence,
     rating_of,
@@ -97,12 +97,19 @@ def _take_draft(walk: Walk, frame: Frame, data: Made) -> None:
     """Makes a new draft the current one; a draft with the same text keeps its rating."""
     before = data.before if isinstance(data, DraftRefined) else None
     same = before is not None and before.sha256 == data.draft.sha256
-    rating = _known_rating(walk, before) if before is not None and same else None
+    rating = _known_rating(walk, before) if before is not None and same and _is_own(walk, frame, before) else None
     walk.drafts = data.draft.version
     walk.current = Rated(data.draft.ref, rating)
     walk.untold = ()
     frame.exit = isinstance(data, DraftRefined) and data.exit
     note_draft(frame, data.draft, before.version if before else 0)
+
+
+def _is_own(walk: Walk, frame: Frame, ref: DraftRef) -> bool:
+    """Returns whether a loop's own critics rated a draft, or it came rated: by rules 8 only that word is carried on."""
+    if walk.rules < 8 or frame.loop is None or not critics_of(frame.loop):
+        return True
+    return ref in [each.ref for each in rated_drafts(frame)]
 
 
 def note_draft(frame: Frame, draft: Draft | DraftRef, before: int) -> None:
