@@ -61,7 +61,7 @@ _WITHOUT: Final = {
     FOLLOWS: "nothing makes sure that an event follows the last one of its run",
     BY_HAND: "anybody who may insert can take the ids of later events",
 }
-"""What it means that a trigger is missing."""
+"""The consequence of each trigger's absence, by its name, for the line that reports it."""
 
 _Row: TypeAlias = tuple[Any, ...]
 

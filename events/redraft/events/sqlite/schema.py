@@ -54,7 +54,10 @@ _IS_NO_TEXT: Final = (  # of ids beyond ASCII each character has to be what SQLi
 )
 _ID_TEXT: Final = f"CAST({_ID} AS TEXT)"
 _STRANGE: Final = ("[^bfnrtu]", "u[^0]", "u0[^0]", "u00[^01]", "u000[^0-7bef]", "u001[^0-9a-f]")
-"""What comes after a backslash in no id, once those before a backslash and a quotation mark are gone."""
+"""GLOB patterns of escapes that `codec` never writes, without their backslash.
+
+They are sought in an id from which the escapes of a backslash and of a quotation mark were removed.
+"""
 
 _IS_NO_ID: Final = (
     'substr({0}.state, 74, 8) IS NOT CAST(\'","id":"\' AS BLOB) '  # noqa: S608
