@@ -21,8 +21,9 @@ from tests.trials import first_alone
 from redraft.app.testing.__main__ import main
 from redraft.app.testing.faults import CALM
 from redraft.app.testing.garbage import apart
-from redraft.app.testing.history import RESTARTED, Setting, history, shortest
+from redraft.app.testing.history import Setting, history, shortest
 from redraft.app.testing.loop import SimLoop, Stuck
+from redraft.app.testing.outages import RESTARTED
 from redraft.events.messages.domain_events import (
     DraftCritiqued,
     DraftGenerated,

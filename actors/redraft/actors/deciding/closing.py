@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from redraft.actors.conditions.values import reads_state
 from redraft.actors.deciding.run_values import has_looked
-from redraft.actors.deciding.state import Frame, RunState, waits_for_own_critics, with_top
+from redraft.actors.deciding.state import Frame, RunState, needs_judges, waits_for_own_critics, with_top
 from redraft.actors.plans.endings import ending_of, is_question
-from redraft.actors.plans.paths import closing_body, is_critic, judges_itself
+from redraft.actors.plans.paths import closing_body, is_critic
 from redraft.events.messages.domain_events import LoopClosing
 from redraft.events.messages.plan import Approve, Node, Repeat
 
@@ -19,13 +19,14 @@ def nodes_to_close(state: RunState, top: Frame, loop: Repeat) -> tuple[Node, ...
     The critics do if they have not judged it. The free steps that have not looked at it do as well: if critics do, if
     the loop has none, or if its condition reads the run's state.
     """
-    unjudged = judges_itself(loop) and (
+    needed = needs_judges(state, loop)
+    unjudged = needed and (
         state.current is None
         or state.current.judgement is None
         or state.current.judgement.failed
         or waits_for_own_critics(state, top, loop)
     )
-    steps_look = unjudged or not judges_itself(loop) or reads_state(loop.until)
+    steps_look = unjudged or not needed or reads_state(loop.until)
     return tuple(
         node
         for node in closing_body(loop)

@@ -51,6 +51,7 @@ from redraft.actors.deciding.state import (
     close_step,
     counts_for,
     frame_at,
+    needs_judges,
     number_of,
     stopped_by_gate,
     weights_of,
@@ -60,7 +61,7 @@ from redraft.actors.deciding.state import (
 from redraft.actors.deciding.steering import expire, request_approval, steer
 from redraft.actors.plans.arms import resolve_arm
 from redraft.actors.plans.endings import with_questions
-from redraft.actors.plans.paths import has_critics, judges_itself, required_answers
+from redraft.actors.plans.paths import has_critics, required_answers
 from redraft.events.messages.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
@@ -269,7 +270,7 @@ def _apply_draft(state: RunState, event: DraftGenerated | DraftRefined) -> RunSt
     if looks_for_oscillation(top):
         top = with_made_draft(top, event.draft, before.version if before else 0)
     state = _answer_step(with_top(state, replace(top, verdicts=(), exit=leaving)), event.path)
-    return state if top.node is None or judges_itself(top.node) else check_again(state)
+    return state if top.node is None or needs_judges(state, top.node) else check_again(state)
 
 
 def _apply_critique(state: RunState, event: DraftCritiqued) -> RunState:

@@ -39,13 +39,14 @@ from redraft.actors.deciding.state import (
     RunState,
     failed_a_gate,
     is_publisher,
+    needs_judges,
     prefix,
     waits_for_own_critics,
 )
 from redraft.actors.plans.arms import Choose, choose_actor, first_arm
 from redraft.actors.plans.endings import ENDS, ending_of, is_question
 from redraft.actors.plans.items import items_in
-from redraft.actors.plans.paths import asks_people, judges_itself
+from redraft.actors.plans.paths import asks_people
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import (
     ApprovalRequested,
@@ -196,7 +197,7 @@ def _end_loop_if_met(state: RunState, top: Frame, loop: Repeat, now: datetime) -
         return _close_or_end_loop(state, top, loop, now, _LEFT if state.rules >= 3 else _UNJUDGED)
     if top.swung and loop.on_oscillation in ENDS:
         return _close_or_end_loop(state, top, loop, now, Verdict("oscillating", top.swung))
-    if top.due == "nothing" or (top.due == "state" and is_unfinished(top, loop)):
+    if top.due == "nothing" or (top.due == "state" and is_unfinished(state, top, loop)):
         return None
     if waits_for_own_critics(state, top, loop) or (facts := facts_of(state, top, now)) is None:
         return None
@@ -274,7 +275,7 @@ def facts_of(state: RunState, top: Frame, now: datetime) -> Facts | None:
 
 def _facts_without_critics(state: RunState, top: Frame, now: datetime) -> Facts | None:
     """Returns the facts for a condition that asks nothing of critics; None if it does, or the loop has some."""
-    if top.node is None or judges_itself(top.node) or asks_critics(top.node.until) or state.started is None:
+    if top.node is None or needs_judges(state, top.node) or asks_critics(top.node.until) or state.started is None:
         return None
     elapsed, used = (now - state.started).total_seconds(), state.usage
     outputs, values = len(finished_drafts(state, top)), visible_values(state, top)

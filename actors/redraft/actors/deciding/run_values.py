@@ -7,9 +7,9 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from redraft.actors.deciding.state import Frame, OpenStep, RunState, with_top
+from redraft.actors.deciding.state import Frame, OpenStep, RunState, needs_judges, with_top
 from redraft.actors.plans.check_state import values_misfit
-from redraft.actors.plans.paths import is_about_run, judges_itself, role_of, step_key
+from redraft.actors.plans.paths import is_about_run, role_of, step_key
 from redraft.events.errors import suggest
 from redraft.events.messages.content import Brief
 from redraft.events.messages.domain_events import (
@@ -116,7 +116,7 @@ def visible_values(state: RunState, top: Frame) -> Values:
     return {name: value for name, value in state.values.items() if name not in stale} if stale else state.values
 
 
-def is_unfinished(top: Frame, loop: Repeat) -> bool:
+def is_unfinished(state: RunState, top: Frame, loop: Repeat) -> bool:
     """Returns whether values of the state alone cannot end a loop yet, as its iteration has no finished draft.
 
     So it is while an inner loop is still to work on the draft; and after a step that looks at no draft, in a loop
@@ -127,7 +127,7 @@ def is_unfinished(top: Frame, loop: Repeat) -> bool:
         return False
     if type(coming[0]) is Repeat:
         return True
-    return top.index > 0 and is_about_run(top.body[top.index - 1]) and not judges_itself(loop)
+    return top.index > 0 and is_about_run(top.body[top.index - 1]) and not needs_judges(state, loop)
 
 
 def has_looked(state: RunState, top: Frame, node: Node) -> bool:

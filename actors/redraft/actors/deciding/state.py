@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from redraft.actors.conditions.values import asks_critics
 from redraft.actors.deciding.facts import Track
 from redraft.actors.deciding.judgement import Judgement
 from redraft.actors.plans.paths import gates_of, has_critics, is_critic, is_gate, judges_itself, role_of
@@ -299,12 +300,23 @@ def waits_for_own_critics(state: RunState, top: Frame, loop: Repeat) -> bool:
     """
     if top.due == "state":
         judged = state.current is not None and any(each.ref == state.current.ref for each in top.judged)
-        return bool(top.verdicts) or (judges_itself(loop) and not judged)
-    return top.due == "output" and state.rules >= _OWN_CRITICS and judges_itself(loop)
+        return bool(top.verdicts) or (needs_judges(state, loop) and not judged)
+    return top.due == "output" and state.rules >= _OWN_CRITICS and needs_judges(state, loop)
 
 
 CRITICS_DECIDE: Final = 8
 """The rules from which on the judge's word on the best of several drafts is not that of a loop's critics."""
+
+
+def needs_judges(state: RunState, loop: Repeat) -> bool:
+    """Returns whether a draft has to be judged before the loop's condition can hold for it.
+
+    By rules 8 it has not in a loop without critics whose condition asks for nothing that they say: a judge of several
+    drafts in it only chooses.
+    """
+    if state.rules < CRITICS_DECIDE:
+        return judges_itself(loop)
+    return has_critics(loop) or (judges_itself(loop) and asks_critics(loop.until))
 
 
 def counts_for(state: RunState, frame: Frame, draft: DraftRef) -> bool:

@@ -42,6 +42,8 @@ class SimBroker:
         """How many publications are under way that come late, or once more."""
         self.dropped: set[str] = set()
         """The runs whose requests were in memory alone when the broker restarted."""
+        self.stands_until = 0.0
+        """The time until which, if it is not over, the broker takes nothing and answers nothing."""
         self._cut_off: list[tuple[Process, Callable[[], None]]] = []
 
     def connection(self, process: Process) -> SimBus:
@@ -75,6 +77,11 @@ class SimBroker:
         lost = self.queues.drop(lambda queue: not is_inbox(queue))
         self.dropped.update(delivery.bus_message.run for delivery in lost)
         self._reconnect()
+
+    async def answers(self) -> None:
+        """Returns once the broker does not stand still."""
+        while (seconds := self.stands_until - self.loop.time()) > 0:
+            await asyncio.sleep(seconds)
 
     @contextmanager
     def told_of_reconnects(self, process: Process, tell: Callable[[], None]) -> Iterator[None]:
@@ -217,6 +224,7 @@ class SimBus:
         return await self._broker.queues.discard(dead_letter_id)
 
     async def queue(self, queue: str) -> Depth | None:
+        await self._broker.answers()
         return await self._broker.queues.queue(queue)
 
     async def retry_all(self) -> Sequence[str]:
@@ -236,3 +244,4 @@ class SimBus:
 
     async def _travel(self) -> None:
         await asyncio.sleep(self._broker.faults.between(0.0002, 0.02))
+        await self._broker.answers()

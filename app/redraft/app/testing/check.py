@@ -12,6 +12,7 @@ from redraft.actors.plans.paths import steps_in
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.items import check_items
 from redraft.app.testing.learning import check_lessons
+from redraft.app.testing.outages import STALLED
 from redraft.app.testing.workload import Cast, Script
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import (
@@ -139,7 +140,7 @@ def _check_resent(world: World, faults: Faults) -> Iterator[str]:
     An older release returns messages of newer runs to the queue until they become dead letters, and drops a worker's
     question whether to begin; no one restores them here, so runs that a coordinator declined are left out.
     """
-    if any("loses its queues" in each for each in faults.planted):
+    if any("loses its queues" in each or each.startswith(STALLED) for each in faults.planted):
         return
     for run, path in world.missing:
         is_lost = any(run in each and ("is lost" in each or "comes late" in each) for each in faults.planted)

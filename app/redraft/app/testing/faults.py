@@ -43,6 +43,8 @@ class Odds(msgspec.Struct, frozen=True):
     """Once in a history the broker loses its queues and all messages, and nobody sends open requests again."""
     broker_restarts: float = 0.08
     """Once in a history the broker restarts: requests in its queues are lost, and the inbox is not."""
+    broker_stalls: float = 0.1
+    """Up to three times in a history the broker takes no message and answers no question, for up to 20 minutes."""
     older: float = 0.03
     """A coordinator starts as an older release, without the newest rules."""
     clock_differs: float = 0.1

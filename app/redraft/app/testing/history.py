@@ -16,6 +16,7 @@ import msgspec
 from redraft.actors.plans.paths import steps_in
 from redraft.app.testing.broker import PARTITIONS, SimBroker
 from redraft.app.testing.check import faults_of
+from redraft.app.testing.choices import choosing_plan
 from redraft.app.testing.endings import ending_plan, timed_plan
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
 from redraft.app.testing.garbage import apart
@@ -24,6 +25,7 @@ from redraft.app.testing.lateness import late_plan
 from redraft.app.testing.learning import PAUSE, learning_plans, strike_lessons
 from redraft.app.testing.loop import Process, SimLoop, Stuck
 from redraft.app.testing.nodes import World, coordinate, decide, read, rebuild, serve, submit, subscribe, work
+from redraft.app.testing.outages import SOON, draw_outages
 from redraft.app.testing.places import held_plan
 from redraft.app.testing.reusing import reusing_plans
 from redraft.app.testing.seeding import seed_random
@@ -47,13 +49,6 @@ STILL: Final = 400.0
 
 SETTLED: Final = STILL + 300.0
 """Seconds after which each partition of the inbox has one reader, when no more processes are killed or stopped."""
-
-WIPED: Final = "the broker loses its queues, and all that is in them"
-FORGOTTEN: Final = f"{WIPED}, and nobody sends it again"
-RESTARTED: Final = "the broker restarts, and loses the requests in its queues"
-
-SOON: Final = 120.0
-"""The faults drawn for a process happen within this many seconds of its start, or of the history's."""
 
 RESTART: Final = (0.5, 30.0)
 """Seconds until a killed process is started again, at least and at most."""
@@ -142,6 +137,7 @@ class _Deployment:
         self._plans = setting.plans or tuple(self._draw_plans(seed, count))
         places = self._vary("places 72", 0.15, held_plan) or random_for(seed, "places 72", 0.15)
         self._vary("late 68", 0.15, late_plan)
+        unchanged = self._vary("chosen 13629", 0.15, choosing_plan)
         again = None if setting.plans else random_for(seed, "reuse", 0.15)
         if again is not None:
             self._plans = reusing_plans(again, self._plans)
@@ -160,7 +156,7 @@ class _Deployment:
             self._briefs = tuple(brief_of_files(files, each) for each in self._briefs)
         if isinstance(self._cast, Script):
             self._cast.places, self._cast.again, self._cast.files = places, again, files
-            self._cast.learning = self._learning
+            self._cast.learning, self._cast.unchanged = self._learning, unchanged
         self._vary("endings", 0.25, ending_plan)
         self._vary("wall time 16", 0.1, timed_plan)
         items = self._vary("items 1657", 0.15, itemized_plan)
@@ -220,12 +216,7 @@ class _Deployment:
         if (impatient := self._impatient) is not None:
             self._start("impatient people", lambda p: end_runs_amid_items(self._world, p, impatient))
         self._start("people", lambda p: decide(self._world, p, unasked=self._unasked))
-        if self._faults.happens(self._faults.odds.broker_wiped, WIPED):
-            self._loop.call_later(self._faults.between(2, SOON), self._wipe, WIPED)
-        if self._faults.happens(self._faults.odds.broker_forgets, FORGOTTEN):
-            self._loop.call_later(self._faults.between(2, SOON), self._wipe, FORGOTTEN)
-        if self._faults.happens(self._faults.odds.broker_restarts, RESTARTED):
-            self._loop.call_later(self._faults.between(2, SOON), self._restart_broker)
+        draw_outages(self._world.broker, self._seed, lambda: self._is_looked_at, self._send_again)
         while self._loop.time() < LONGEST:
             await self._until(self._is_over, LONGEST)
             await asyncio.sleep(30)
@@ -339,18 +330,9 @@ class _Deployment:
         if faults.happens(odds.clock_jumps, f"{process} has a clock that jumps"):
             loop.call_later(faults.between(1, SOON), self._jump, process, faults.skew())
 
-    def _wipe(self, what: str) -> None:
-        if self._is_looked_at:
-            return
-        self._faults.note(what)
-        self._world.broker.wipe()
-        if what == WIPED:
-            self._loop.call_later(self._faults.between(30, 300), self._start, "operator", partial(rebuild, self._world))
-
-    def _restart_broker(self) -> None:
-        if not self._is_looked_at:
-            self._faults.note(RESTARTED)
-            self._world.broker.restart()
+    def _send_again(self, seconds: float) -> None:
+        """Lets people send all open requests again after `seconds`."""
+        self._loop.call_later(seconds, self._start, "operator", partial(rebuild, self._world))
 
     def _jump(self, process: Process, seconds: float) -> None:
         self._faults.note(f"the clock of {process} jumps by {seconds:.0f} s")

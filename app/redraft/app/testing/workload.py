@@ -258,6 +258,8 @@ class Script:
         """Draws issues with a place, and edits; None where drafts are only rewritten."""
         self.again: Random | None = None
         """The generator of refiners' texts where earlier ones recur; None where each text is new."""
+        self.unchanged: Random | None = None
+        """Draws whether a refiner returns the text that it was given; None where none does."""
         self.files: Random | None = None
         """Draws drafts of several files; None where each is one text."""
         self.values: Random | None = None
@@ -327,6 +329,8 @@ class Script:
 
     def _revision(self, context: Context, draft: Draft | None, critique: Critique | None) -> object:
         text = f"draft {self._random.getrandbits(40)}" if self.again is None else text_again(self.again)
+        if self.unchanged is not None and draft is not None and self.unchanged.random() < 0.3:
+            text = draft.text
         said = Revision(text, exit=self._random.random() < 0.03)
         if self.places is None or draft is None:
             return said

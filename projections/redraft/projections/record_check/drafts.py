@@ -25,8 +25,8 @@ from redraft.projections.record_check.ratings import (
     Rated,
     Rating,
     asks_people,
+    critics_of,
     failed_gate,
-    judges_itself,
     publishes,
 )
 from redraft.projections.record_check.run_state import place_of
@@ -253,7 +253,7 @@ class _Drafts:
 
 def _is_unjudged(loop: Repeat) -> bool:
     """Returns whether no critic judges what leaves a loop: its own condition does."""
-    return not judges_itself(loop) and not asks_critics(loop.until)
+    return not critics_of(loop) and not asks_critics(loop.until)
 
 
 def _referenced_drafts(data: DomainEvent) -> Iterator[DraftRef]:

@@ -46,7 +46,6 @@ from redraft.projections.record_check.ratings import (
     Rating,
     Swings,
     asks_people,
-    judges_itself,
     publishes,
 )
 from redraft.projections.record_check.walk import Broken, Edited, Frame, Over, Unclear, Walk
@@ -162,7 +161,7 @@ def _check_end(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | Non
     if swung:
         return _leave(walk, frame, "oscillating")
     own_word = frame.due == "judged" and not asks_people(frame.loop)
-    waits = frame.due == "state" and is_to_be_made(frame, frame.loop)
+    waits = frame.due == "state" and is_to_be_made(walk, frame)
     outcome = None if waits else _measure(walk, frame, event.time, own_word=own_word)
     if outcome is not None:
         return _end(walk, frame, outcome)
@@ -198,7 +197,7 @@ def _who_looks_last(walk: Walk, frame: Frame) -> tuple[Node, ...]:
     assert frame.loop is not None  # noqa: S101 - only loops are left
     rating = walk.current.rating if walk.current is not None else None
     rated = rating is not None and not rating.broken
-    unrated = judges_itself(frame.loop) and (not rated or _is_others_word(walk, frame))
+    unrated = walk.needs_rating(frame) and (not rated or _is_others_word(walk, frame))
     return last_lookers(walk, frame, frame.loop, critics=unrated)
 
 
@@ -206,7 +205,7 @@ def _is_others_word(walk: Walk, frame: Frame) -> bool:
     """Returns whether this loop has critics of its own that have not judged the current draft (rules 6)."""
     judged = any(walk.current is not None and each.ref == walk.current.ref for each in frame.judged)
     waits = frame.due == "output" or (frame.due == "state" and not judged)
-    return walk.rules >= 6 and waits and judges_itself(frame.loop)
+    return walk.rules >= 6 and waits and walk.needs_rating(frame)
 
 
 def _walk_closing(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated | None]:
@@ -353,7 +352,7 @@ def _measured(walk: Walk, frame: Frame, now: datetime, *, granted: bool = False)
     until, current = walk.until(frame), walk.current
     rating = current.rating if current else None
     rating = None if rating is not None and rating.broken else rating
-    if rating is None and (judges_itself(frame.loop) or asks_critics(until)):
+    if rating is None and (walk.needs_rating(frame) or asks_critics(until)):
         return None
     rating, ref = rating or _UNJUDGED, current.ref if current else DraftRef(0, "")
     no = rating.approved is False if walk.rules < 2 else is_barred(walk, ref)

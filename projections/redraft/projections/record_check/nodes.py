@@ -42,7 +42,6 @@ from redraft.projections.record_check.ratings import (
     heed_gates,
     is_critic,
     join_ratings,
-    judges_itself,
     role_of,
     row_before,
 )
@@ -78,7 +77,7 @@ def _pass_step(walk: Walk, frame: Frame, role: Role, *, changed: bool) -> None:
     """Goes on to the node after a step. The loop's condition must be checked after a free step, and after any other
     that changed the state or, in a loop without critics, made a draft.
     """
-    drafted = role in ("generator", "refiner") and not judges_itself(frame.loop)
+    drafted = role in ("generator", "refiner") and not walk.needs_rating(frame)
     if frame.loop is not None and (changed or drafted or role == "step"):
         frame.due = "state"
     frame.index += 1

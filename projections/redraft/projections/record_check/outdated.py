@@ -8,14 +8,14 @@ from typing import Final
 from redraft.events.messages.plan import Each, Node, Repeat, Step, nodes_of
 from redraft.events.messages.run_state import Values
 from redraft.projections.record_check.loop_conditions import looks_at_state
-from redraft.projections.record_check.ratings import closing_nodes, is_critic, judges_itself, role_of
+from redraft.projections.record_check.ratings import closing_nodes, is_critic, role_of
 from redraft.projections.record_check.walk import Frame, Walk
 
 _MAKE: Final = ("generator", "refiner")
 """The roles whose answers are new drafts."""
 
 
-def is_to_be_made(frame: Frame, loop: Repeat) -> bool:
+def is_to_be_made(walk: Walk, frame: Frame) -> bool:
     """Returns whether an iteration's draft is yet to be made, so that no value of the state can end the loop.
 
     A loop in its body comes before the next draft, or, where no critic judges, a step has answered that looks at none,
@@ -31,7 +31,7 @@ def is_to_be_made(frame: Frame, loop: Repeat) -> bool:
         last is not None
         and role_of(last) == "step"
         and not list(_steps_among((last,), frame))
-        and not judges_itself(loop)
+        and not walk.needs_rating(frame)
     )
 
 
@@ -70,7 +70,7 @@ def current_values(walk: Walk, frame: Frame) -> Values:
 
 def last_lookers(walk: Walk, frame: Frame, loop: Repeat, *, critics: bool) -> tuple[Node, ...]:
     """Returns the critics, if they are to, and the free steps of a loop that look at its last draft before it ends."""
-    steps = critics or not judges_itself(loop) or looks_at_state(walk.until(frame))
+    steps = critics or not walk.needs_rating(frame) or looks_at_state(walk.until(frame))
     nodes = []
     for node in closing_nodes(loop):
         places = [place for place, _ in _steps_among((node,), frame)]

@@ -20,8 +20,8 @@ from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Node, Plan, Repeat, Step, loops_of
 from redraft.events.messages.usage import Usage
 from redraft.projections.record_check.chain import Deviates
-from redraft.projections.record_check.loop_conditions import Trail
-from redraft.projections.record_check.ratings import Rated, Rating, Swings
+from redraft.projections.record_check.loop_conditions import Trail, asks_critics
+from redraft.projections.record_check.ratings import Rated, Rating, Swings, critics_of, judges_itself
 from redraft.projections.record_check.run_state import StateFold
 
 _COUNTED: Final[tuple[Literal["tokens", "cost", "calls"], ...]] = ("tokens", "cost", "calls")
@@ -179,6 +179,17 @@ class Walk:
         assert frame.loop is not None  # noqa: S101 - only asked of loops
         changed = self.limits.get(frame.place, (None, None))[0]
         return frame.loop.until if changed is None else changed
+
+    def needs_rating(self, frame: Frame) -> bool:
+        """Returns whether somebody has to rate a draft before the loop's condition can hold for it.
+
+        By rules 8 nobody has to where no critic stands in the body and the condition asks for no rating; a judge there
+        is for choosing.
+        """
+        loop = frame.loop
+        if loop is None or not judges_itself(loop):
+            return False
+        return self.rules < 8 or bool(critics_of(loop)) or asks_critics(self.until(frame))
 
     def max_iterations(self, frame: Frame) -> int:
         """Returns the loop's current limit of iterations."""

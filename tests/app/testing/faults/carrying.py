@@ -46,6 +46,20 @@ CARRYING = [
         8,
     ),
     Fault(
+        "timekeeper rests after a broker stood still",
+        "actors.runtime.coordinating.timekeeper",
+        "Timekeeper._rest",
+        "min(SHARE * took, MAX_REST)",
+        "SHARE * took",
+        113,
+        (
+            "actors.runtime.coordinating.timekeeper",
+            "QueueMonitor.look",
+            "asyncio.timeout(PATIENCE)",
+            "asyncio.timeout(None)",
+        ),
+    ),
+    Fault(
         "double notification",
         "events.store.tail",
         "Tail.follow",
