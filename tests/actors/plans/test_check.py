@@ -24,6 +24,8 @@ WRITE = work("generator", "write")
 JUDGE = work("critic", "judge")
 IMPROVE = work("refiner", "improve")
 SAVE = work("publisher", "save")
+LINT = work("critic", "lint", gate=True)
+TEST = work("critic", "test", gate=True)
 
 
 def loop(*body: Node, until: Condition = score >= 0.9, limit: int = 3, name: str = "Refinement", **more: Any) -> Repeat:
@@ -206,6 +208,9 @@ REFUSED: list[tuple[Plan, str, str]] = [
         "nothing judges the draft before it is published",
     ),
     (plan(WRITE, loop(SAVE, JUDGE)), "Refinement/save", "nothing judges the draft"),
+    (plan(WRITE, loop(JUDGE, IMPROVE, LINT)), "Refinement/lint", "gates are asked before other critics; put it before"),
+    (plan(WRITE, loop(LINT, IMPROVE, TEST)), "Refinement/test", "put it before lint"),
+    (plan(WRITE, loop(JUDGE, IMPROVE, Parallel("Gates", (LINT, TEST)))), "Refinement/Gates", "put it before judge"),
     (plan(WRITE, twice("critic"), IMPROVE, twice("publisher", wait=1)), "Panel", "is already that of a node beside it"),
     (plan(WRITE, loop(IMPROVE)), "Refinement", "nothing in the body judges what an iteration ends with; add a critic"),
     (plan(WRITE, JUDGE, loop(SAVE)), "Refinement", "nothing in the body judges what an iteration ends with"),

@@ -225,7 +225,7 @@ def _tuple(nodes: object, path: str) -> tuple[object, ...]:
     return nodes
 
 
-def _check_siblings(nodes: Sequence[Node], parent: str) -> None:
+def _check_siblings(nodes: Sequence[Node], parent: str, *, repeated: bool = False) -> None:
     """Checks all names first: a path identifies a node only if the names differ."""
     seen: set[str] = set()
     for node in nodes:
@@ -236,7 +236,7 @@ def _check_siblings(nodes: Sequence[Node], parent: str) -> None:
         seen.add(node.name)
     for node in nodes:
         _check_node(node, path_of(parent, node.name))
-    _check_gates(nodes, parent)
+    _check_gates(nodes, parent, repeated=repeated)
 
 
 def _check_node(node: Node, path: str) -> None:
@@ -259,9 +259,13 @@ def _check_node(node: Node, path: str) -> None:
             assert_never(node)
 
 
-def _check_gates(nodes: Sequence[Node], parent: str) -> None:
-    """Raises PlanError unless gates come before other critics: they save those the work."""
-    before = ""
+def _check_gates(nodes: Sequence[Node], parent: str, *, repeated: bool) -> None:
+    """Raises PlanError unless gates come before the other critics of a row, and save those the work.
+
+    In a loop's body, which is `repeated`, all gates stand in its first row: critics before them could end the loop with
+    a draft that these gates have not seen.
+    """
+    before = row = ""
     for node in nodes:
         steps = node.steps if isinstance(node, Parallel) else (node,)
         critics = [step for step in steps if isinstance(step, Step) and step.role == "critic"]
@@ -269,8 +273,9 @@ def _check_gates(nodes: Sequence[Node], parent: str) -> None:
             raise PlanError(
                 path_of(parent, node.name), f"gate: gates are asked before other critics; put it before {before}"
             )
+        row = node.name if critics else row
         if not critics:
-            before = before if role_of(node) == "step" else ""
+            before = before if role_of(node) == "step" else row if repeated else ""
         elif not all(step.gate for step in critics):
             before = node.name
 
@@ -297,7 +302,7 @@ def _check_repeat(repeat: Repeat, path: str) -> None:
         raise PlanError(path, f"until: {error}") from None
     if not repeat.body:
         raise PlanError(path, "body is empty; give it at least a critic and a refiner")
-    _check_siblings(repeat.body, path)
+    _check_siblings(repeat.body, path, repeated=True)
     check_late_critics(repeat.body, path)
     if asks_people(repeat) and not any(isinstance(term, Approved) for term in terms(repeat.until)):
         remedy = "write until: approved, or put the approve after the loop"
