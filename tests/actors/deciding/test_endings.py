@@ -218,10 +218,19 @@ def test_people_are_not_asked_about_drafts_that_a_gate_refused() -> None:
 
 
 def test_a_later_loop_that_is_accepted_publishes_without_the_question_of_the_first() -> None:
-    run = begun(loop(exhausted="ask"), loop(name="Second"))
+    run = begun(loop(exhausted="ask"), loop(name="Second", exhausted="ask"))
     go(run, (0.99, ""), (0.99, ""), (0, ""))
     assert (end_of(run)[0], publications(run)) == ("accepted", 1)
     assert findings(run) == ()
+
+
+def test_a_plan_that_changes_what_people_were_asked_about_at_a_loops_end_is_refused() -> None:
+    inner = loop(name="Inner", exhausted="ask")
+    later = Repeat("Outer", score >= 0.9, 2, (inner, JUDGE, IMPROVE))
+    for steps in ((loop(exhausted="ask"), loop(name="Second")), (later,), (loop(exhausted="ask"), IMPROVE, JUDGE)):
+        with pytest.raises(PlanError, match="save: a step before this one changes what people approved"):
+            begun(*steps)
+    begun(Repeat("Outer", score >= 0.9, 2, (JUDGE, IMPROVE, inner)))
 
 
 def test_limits_changed_while_a_free_step_looks_at_the_last_draft_ask_nobody_else_about_it() -> None:
