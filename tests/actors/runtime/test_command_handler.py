@@ -15,14 +15,17 @@ from redraft.actors.runtime.coordinating.command_handler import CommandHandler
 from redraft.actors.runtime.coordinating.decisions import Incoming, Settled
 from redraft.events.backends import open_store
 from redraft.events.messages.commands import (
+    CancelRun,
     Critiqued,
     EditDraft,
     ExpireStep,
     Generated,
     GuideRun,
     Message,
+    PauseRun,
     QuarantineRun,
     StartRun,
+    SteeringMessage,
 )
 from redraft.events.messages.conditions import score
 from redraft.events.messages.content import Brief, Critique, DraftRef, digest
@@ -157,6 +160,27 @@ async def test_a_message_with_the_id_of_another_runs_message_is_refused(store: E
     settled = await carried_out(handler, GuideRun("s", "shorter", by="ann"), "same")
     assert "an event with the id same" in settled.refused
     assert (await carried_out(handler, GuideRun("s", "shorter", by="ann"))).recorded
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        GuideRun("r", "caf\udce9", by="ann"),
+        GuideRun("r", "shorter", by="caf\udce9"),
+        PauseRun("r", "caf\udce9", "ann"),
+        CancelRun("r", "caf\udce9", "ann"),
+        QuarantineRun("r", "ann", "caf\udce9"),
+    ],
+)
+async def test_words_that_are_no_unicode_are_refused_and_harm_no_run(
+    store: EventStore, message: SteeringMessage
+) -> None:
+    handler = handler_on(store)
+    await begin(handler)
+    settled = await carried_out(handler, message)
+    assert "character 4 cannot be written as UTF-8" in settled.refused
+    assert settled.recorded == ()
+    assert (await carried_out(handler, GUIDED)).recorded
 
 
 async def test_a_run_whose_events_cannot_be_followed_is_set_aside_and_no_other(store: EventStore) -> None:

@@ -195,6 +195,7 @@ async def test_what_is_wrong_is_said_in_a_sentence(home: Path) -> None:
         assert misspelt == "submit has no argument 'max_iteration'; did you mean 'max_iterations'?"
         assert (await ask(client, "runs"))["runs"] == []
         run = (await ask(client, "submit", text=TEXT))["run"]
+        assert (await ask(client, "watch", run=run))["outcome"]
         assert "has no draft 9" in (await ask(client, "diff", run=run, before=1, after=9))["refused"]
         assert "say what should differ" in (await ask(client, "what_if", run=run))["refused"]
         with pytest.raises(MCPError, match="has no draft '9'"):

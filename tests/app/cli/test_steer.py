@@ -127,6 +127,26 @@ def test_a_run_in_another_process_is_cancelled_and_its_call_is_stopped(folder: P
     assert (folder / "stopped-judge").exists()
 
 
+@pytest.mark.parametrize(
+    "verb", ["guide", "pause --reason", "cancel --reason", "quarantine --reason", "limits --reason"]
+)
+def test_words_in_another_encoding_are_refused_and_the_run_goes_on(killed: Path, verb: str) -> None:
+    """As a terminal of Latin-1 sends them: Python reads such a byte as half a character."""
+    name, *option = verb.split()
+    words = ["last", *option, "caf\udce9", *(["--max-iterations", "2"] if name == "limits" else [])]
+    refused = call(name, *words)
+    assert (refused.code, refused.out) == (2, "")
+    assert one_line(refused).startswith("argument 'caf\\udce9' is not UTF-8")
+    assert [each["name"] for each in kept()][-1] == "step.requested.v1"
+
+
+def test_a_name_in_another_encoding_is_refused(killed: Path) -> None:
+    with start("guide", "last", "shorter", folder=killed, USER="caf\udce9", LOGNAME="caf\udce9") as process:
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, "by: character 4 cannot be written as UTF-8; remove it" in err) == (2, True), err
+    assert [each["name"] for each in kept()][-1] == "step.requested.v1"
+
+
 def test_nothing_can_be_said_to_a_run_that_has_ended_or_is_not_there(folder: Path) -> None:
     assert call("run", "loop.py:loop", "Tides!!!!").code == 0
     for verb in (["guide", "last", "more"], ["limits", "last", "--max-iterations", "3"], ["pause", "last"]):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol, overload
 import msgspec
 from cachetools import LRUCache
 
+from redraft.actors.values import ignore
 from redraft.actors.workflow.workflow import Workflow
 from redraft.app.client.result import (
     Change,
@@ -30,7 +31,7 @@ from redraft.app.telemetry.propagation import client_span, current_traceparent
 from redraft.app.workflows.state_values import with_state
 from redraft.events.bus.port import INBOX, LONGEST_ATTRIBUTE, BusMessage
 from redraft.events.errors import InputError, NoSuchRun
-from redraft.events.messages.codec import encode_message
+from redraft.events.messages.codec import encode_said
 from redraft.events.messages.commands import (
     ApproveDraft,
     CancelRun,
@@ -51,7 +52,7 @@ from redraft.events.messages.conditions import Condition
 from redraft.events.messages.content import Brief, DraftRef, Files, check_brief, checked
 from redraft.events.messages.domain_events import RunEnded
 from redraft.events.messages.envelope import Origin, Recorded
-from redraft.events.messages.filters import EventFilter, event_filter
+from redraft.events.messages.filters import event_filter
 from redraft.events.messages.plan import Plan, Retry
 from redraft.events.messages.run_state import Values
 from redraft.events.messages.tags import check_tags
@@ -118,6 +119,7 @@ class Client:
         state: Values | None = None,
         by: str = "client",
         files: Files = Files(),  # noqa: B008 - frozen
+        sent: Callable[[StartRun], object] = ignore,
     ) -> str:
         """Starts a run and gives its id; with the same `key` it is the same run, however often it is submitted.
 
@@ -127,6 +129,7 @@ class Client:
         a brief that is no text, values of the state that the plan does not have, and a key that was used for another
         brief, state or workflow, or with other tags or limits. `state` are values with which the run's state begins,
         beside those of the brief. `files`, which a run of this process alone keeps, name the files of its functions.
+        `sent` is called with the command that starts the run, for `require_own`.
         """
         chosen = check_tags(tags)
         plan = self._planned(workflow)
@@ -134,7 +137,7 @@ class Client:
         check_brief(asked, f"brief {asked.source}".rstrip(), self._limit)
         check_values(plan, asked.state)
         run = self._run_of(key)
-        await self._start(StartRun(run, plan, asked, key, chosen, files=files), by)
+        await self._start(StartRun(run, plan, asked, key, chosen, files=files), by, sent)
         return run
 
     def _planned(self, workflow: Workflow | Plan) -> Plan:
@@ -158,8 +161,9 @@ class Client:
         by: str = "client",
         author: str = "",
         files: Files = Files(),  # noqa: B008 - frozen
+        sent: Callable[[StartRun], object] = ignore,
     ) -> str:
-        """Starts a run that begins with the first `at` events of another, and gives its id; see `submit` for `key`.
+        """Starts a run that begins with another's first `at` events, and gives its id; `key`, `sent` as for `submit`.
 
         Its workers do what had no answer by then, and whatever follows. `plan` has the same steps as the other run's;
         when its loops end, what they keep and how its steps are done may differ. What is None is as the other run had
@@ -171,21 +175,29 @@ class Client:
         start = fork_of(past, at, self._run_of(key), key, Change(plan, brief, tags, state or {}))
         start = msgspec.structs.replace(start, files=files, by=(author or by) if start.state else "")
         check_brief(start.brief, "brief", self._limit)
-        await self._start(start, by)
+        await self._start(start, by, sent)
         return start.run
 
     def _run_of(self, key: str) -> str:
         return f"k{sha256(key.encode()).hexdigest()[:25]}" if key else self._new_run_id()
 
-    async def _start(self, start: StartRun, by: str) -> None:
-        if start.key and self._store is not None:  # else the coordinator keeps the run as it is
+    async def require_own(self, start: StartRun | None) -> None:
+        """Raises InputError if the run of this start's key is recorded, and somebody began it with something else.
+
+        `submit` does so before it sends a start; afterwards this shows whether another one came first.
+        """
+        if start is not None and start.key and self._store is not None:  # else the coordinator keeps the run as it is
             refuse_other(start, await self._store.read(start.run, upto=told_by(start)))
+
+    async def _start(self, start: StartRun, by: str, sent: Callable[[StartRun], object]) -> None:
+        await self.require_own(start)
         if not start.key and self._store is not None:  # else nobody notices that it ended
             self._awaited.note_begun(start.run)
         if self._owner is not None:
             await self._owner.adopt(start.run, bool(start.key))
         with client_span("submit", start.plan.name, start.run):
             await self._send(start, by)
+        sent(start)
 
     async def cancel(self, run: str, reason: str = "", *, by: str = "client") -> None:
         """Ends a run as cancelled, and stops what is under way; nothing happens when it has ended already."""
@@ -263,7 +275,7 @@ class Client:
         await self._send(EraseRun(run, by, reason), by)
 
     async def _send(self, message: Message, by: str, said: str = "") -> None:
-        name, body = encode_message(message)
+        name, body = encode_said(message)
         origin = Origin(said or self._new_message_id(), by, "", message.run, current_traceparent())
         if len(by) > LONGEST_ATTRIBUTE:
             raise InputError(f"by has {len(by):,} characters; shorten the name to {LONGEST_ATTRIBUTE:,}")
@@ -351,7 +363,7 @@ class Client:
         cannot be read (subscribe again after the last that you saw), LeaseLost when somebody moved the name; BusError
         when events after the position are not kept by the broker any more.
         """
-        criteria = _filter_of(types, run, workflow, tags)
+        criteria = event_filter(types=types, runs=filter(None, [run]), workflows=filter(None, [workflow]), tags=tags)
         return self._subscriber.subscribe(after, criteria, follow=follow, name=name)
 
     async def deliver(
@@ -378,7 +390,7 @@ class Client:
         Raises StoreError when the store cannot be used: call it again, and it goes on (`redraft subscribe` does so);
         InputError for an unknown type, a name that cannot be, or a client that has the broker alone.
         """
-        criteria = _filter_of(types, run, workflow, tags)
+        criteria = event_filter(types=types, runs=filter(None, [run]), workflows=filter(None, [workflow]), tags=tags)
         await self._subscriber.deliver(name, handler, after, criteria, retry=retry, timeout=timeout, log=log)
 
     @property
@@ -386,8 +398,3 @@ class Client:
         if self._store is None:
             raise InputError("this client is connected to the broker only: open one that reads the store, or subscribe")
         return self._store
-
-
-def _filter_of(types: Iterable[str], run: str, workflow: str, tags: Iterable[str]) -> EventFilter:
-    runs, workflows = [run] if run else [], [workflow] if workflow else []
-    return event_filter(types=types, runs=runs, workflows=workflows, tags=tags)

@@ -9,7 +9,7 @@ import msgspec
 from redraft.actors.workflow.workflow import Workflow
 from redraft.app.client.client import Client
 from redraft.app.client.result import Result
-from redraft.app.runs.refine import refine
+from redraft.app.runs.refine import refine, refine_on
 from redraft.app.settings.settings import Settings
 from redraft.events.messages.content import Brief
 
@@ -36,7 +36,7 @@ async def run_within(
     """Runs a workflow: in this process, or by a deployment where a `client` of one is given. Raises RedraftError."""
     if client is None:
         return await refine(workflow, text, key=key, settings=settings)
-    return await client.wait(await client.submit(workflow, text, key=key))
+    return await refine_on(client, workflow, text, key=key, by="client")
 
 
 def key_for(*parts: str) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from redraft.actors.workflow.workflow import Workflow
+from redraft.app.client.client import Client
 from redraft.app.client.result import Result, as_brief, planned
 from redraft.app.models.configuration import actor_keys, check_models, models_of
 from redraft.app.settings.settings import Settings, read_settings
@@ -21,6 +22,7 @@ from redraft.app.workflows.actor_registry import build_actor_registry
 from redraft.app.workflows.publish_targets import ActorEnvironment
 from redraft.app.workflows.sources import prepare
 from redraft.events.errors import ContentError, InputError
+from redraft.events.messages.commands import StartRun
 from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief, Files, checked
 from redraft.events.messages.plan import Plan
 from redraft.events.messages.run_state import Values
@@ -55,8 +57,25 @@ async def refine(
     check_models(workflow.plan, models, own)
     plan = prepare(planned(workflow), as_brief(brief), models, own)
     async with open_local(chosen, actors) as runtime:
-        run = await runtime.client.submit(plan, brief, key=key, tags=tags, state=state, by="refine")
-        return await runtime.client.wait(run)
+        return await refine_on(runtime.client, plan, brief, key=key, tags=tags, state=state)
+
+
+async def refine_on(
+    client: Client,
+    workflow: Workflow | Plan,
+    brief: Brief | str,
+    *,
+    key: str,
+    tags: Iterable[str] = (),
+    state: Values | None = None,
+    by: str = "refine",
+) -> Result:
+    """Submits a run to a client and gives its result. Raises InputError for a key that another brief has, too."""
+    sent: list[StartRun] = []
+    run = await client.submit(workflow, brief, key=key, tags=tags, state=state, by=by, sent=sent.append)
+    result = await client.wait(run)
+    await client.require_own(sent[0])
+    return result
 
 
 CONCURRENCY: Final = 16

@@ -26,7 +26,7 @@ from redraft.app.subscribing.misfits import folded
 from redraft.app.wiring.deployment import open_client
 from redraft.app.wiring.local import LocalRuntime, open_handler, open_readonly
 from redraft.events.errors import InputError, NoSuchRun
-from redraft.events.messages.codec import HASHED
+from redraft.events.messages.codec import HASHED, encode_said
 from redraft.events.messages.commands import (
     ApproveDraft,
     ChangeLimits,
@@ -177,7 +177,11 @@ async def record_message(
     sender: Client | None = None,
     actor: str = "",
 ) -> Recorded | None:
-    """Records the event of a message, or has a coordinator do so; None when nothing changed, or it takes too long."""
+    """Records the event of a message, or has a coordinator do so; None when nothing changed, or it takes too long.
+
+    Raises InputError for a message with a text that is none.
+    """
+    encode_said(message)
     if sender is not None:
         return await _send(sender, runtime, message, actor)
     if settings.bus != LOCAL:

@@ -15,7 +15,7 @@ from typing import Final, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from redraft.events.errors import CodecError, Tampered, UnknownName
+from redraft.events.errors import CodecError, InputError, Tampered, UnknownName
 from redraft.events.messages.commands import MESSAGE_NAMES, WORK_NAMES, Message, Work
 from redraft.events.messages.domain_events import (
     DomainEvent,
@@ -223,6 +223,19 @@ def _describe(run: str, version: int, name: str) -> str:
 def encode_message(message: Message | Work) -> tuple[str, bytes]:
     """Returns the stable name and the bytes of a message."""
     return _NAMES[type(message)], _ENCODER.encode(message)
+
+
+def encode_said(message: Message) -> tuple[str, bytes]:
+    """Returns the name and the bytes of what a person says. Raises InputError, naming the field, for what is no text.
+
+    An argument of a command line may be none: bytes of another encoding.
+    """
+    try:
+        return encode_message(message)
+    except UnicodeEncodeError as error:
+        fields = (name for name in message.__struct_fields__ if getattr(message, name) == error.object)
+        what = next(fields, "the message")
+        raise InputError(f"{what}: character {error.start + 1} cannot be written as UTF-8; remove it") from None
 
 
 def decode_message(name: str, body: bytes) -> Message:

@@ -11,9 +11,9 @@ from cachetools import LRUCache
 from redraft.actors.runtime.coordinating.aggregates import Aggregate, Aggregates
 from redraft.actors.runtime.coordinating.decisions import Decided, Incoming, discard, new_events
 from redraft.actors.runtime.relaying.queue_publisher import belongs_elsewhere, error_message
-from redraft.events.errors import NoSuchRun
-from redraft.events.messages.codec import hash_of
-from redraft.events.messages.commands import ConfirmStep, EraseRun, ExpireStep, QuarantineRun, RetryStep
+from redraft.events.errors import InputError, NoSuchRun
+from redraft.events.messages.codec import encode_said, hash_of
+from redraft.events.messages.commands import ConfirmStep, EraseRun, ExpireStep, Message, QuarantineRun, RetryStep
 from redraft.events.messages.domain_events import RunEnded, RunErased, RunQuarantined
 from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.store.append import SEALED, Append, Encoded
@@ -42,6 +42,15 @@ class RowStore(Protocol):
     async def raw(self, run: str) -> Rows: ...
 
     async def has_key(self, run: str) -> bool: ...
+
+
+def _why_unwritable(message: Message) -> str:
+    """Returns why a message cannot be written, nor an event of it; empty if it can be."""
+    try:
+        encode_said(message)
+    except InputError as error:
+        return str(error)
+    return ""
 
 
 def is_sealed(rows: Rows) -> bool:
@@ -75,7 +84,12 @@ class SettingAside:
         return discard(each, "" if isinstance(each.message, RetryStep | ExpireStep | ConfirmStep) else why)
 
     async def set_aside(self, each: Incoming, why: str, now: datetime) -> Decided:
-        """Returns a decision that sets the run of a message aside, and reports the run."""
+        """Returns a decision that sets the run of a message aside, and reports the run.
+
+        A message that is the fault itself is refused instead: it cannot be written, as words that are no Unicode.
+        """
+        if said := _why_unwritable(each.message):
+            return discard(each, said)
         self._report_once(each.message.run, why)
         return await self.quarantine(each, QuarantineRun(each.message.run, MACHINERY, why), now)
 

@@ -26,7 +26,7 @@ from redraft.app.subscribing.subscriber import is_end
 from redraft.app.wiring.deployment import open_client
 from redraft.app.wiring.local import LocalRuntime, open_local, open_readonly
 from redraft.events.errors import InputError
-from redraft.events.messages.commands import ApproveDraft, GuideRun, RejectDraft
+from redraft.events.messages.commands import ApproveDraft, GuideRun, RejectDraft, StartRun
 from redraft.events.messages.content import Brief, Draft
 from redraft.events.messages.domain_events import ApprovalRequested
 from redraft.events.messages.envelope import Recorded
@@ -76,12 +76,16 @@ class Desk:
         offer = self.offers[chosen]
         by = BEGUN_HERE if self.settings.bus == LOCAL else BEGUN_ELSEWHERE
         plan = offer.plan_for(brief, wishes)
-        run = await self.client.submit(plan, brief, key=key, tags=check_tags(tags), by=by, files=offer.files)
+        sent: list[StartRun] = []
+        chosen_tags, tell = check_tags(tags), sent.append
+        run = await self.client.submit(plan, brief, key=key, tags=chosen_tags, by=by, files=offer.files, sent=tell)
         recorded = False
         with suppress(TimeoutError):
             async with asyncio.timeout(ARRIVAL):
                 await self.client.wait(run, "run.started")
                 recorded = True
+        if recorded:
+            await self.client.require_own(sent[0])
         return {"run": run, "workflow": chosen, "recorded": recorded, "next": f"watch the run {run}"}
 
     async def watch(self, run: str, seconds: float, tell: Tell) -> Document:

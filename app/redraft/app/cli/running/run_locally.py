@@ -152,18 +152,27 @@ async def _run_to_end(settings: Settings, request: RunRequest, screen: Screen) -
         resume = [request.run] if request.run else []
         async with open_local(settings, request.actors, resume=resume, differs=differs) as runtime:
             after = request.past[-1].position if request.past else await runtime.store.head()
-            run = await begin_run(runtime.client, request, "redraft run")
-            known = await runtime.store.read(run)
-            if (ended := result_of(known)) is not None:
-                return ended
-            progress = RunProgress()
-            for event in known:
-                if event.position <= after:
-                    progress.note(event)
+            run, start = await begin_run(runtime.client, request, "redraft run")
             try:
-                return await _watch_run(runtime, run, after, progress, screen, signals)
+                end = await _follow_run(runtime, run, after, screen, signals)
             finally:
                 screen.pause()
+            await runtime.client.require_own(start)
+            return end
+
+
+async def _follow_run(
+    runtime: LocalRuntime, run: str, after: int, screen: Screen, signals: Interrupts
+) -> Result | Interrupted:
+    """Returns the end of a run, at once if it has ended; else shows what happens behind this position of the log."""
+    known = await runtime.store.read(run)
+    if (ended := result_of(known)) is not None:
+        return ended
+    progress = RunProgress()
+    for event in known:
+        if event.position <= after:
+            progress.note(event)
+    return await _watch_run(runtime, run, after, progress, screen, signals)
 
 
 async def _watch_run(
@@ -236,7 +245,8 @@ def submit_request(
 
 async def _submit(settings: Settings, request: RunRequest) -> str:
     async with open_client(settings, reads=request.parent is not None) as client:
-        return await say_if_slow(begin_run(client, request, "redraft submit"))
+        run, _ = await say_if_slow(begin_run(client, request, "redraft submit"))
+        return run
 
 
 async def _wait_for_run(settings: Settings, request: RunRequest, screen: Screen) -> Result | int:
@@ -245,15 +255,17 @@ async def _wait_for_run(settings: Settings, request: RunRequest, screen: Screen)
         async with open_store_of(settings) as store:
             after = await store.head()
         async with open_client(settings) as client:
-            run = await say_if_slow(begin_run(client, request, "redraft submit"))
+            run, start = await say_if_slow(begin_run(client, request, "redraft submit"))
             screen.show(f"run {run} is submitted", "waiting")
             if (ended := await client.result(run)) is not None:
+                await client.require_own(start)
                 return ended
             watching = asyncio.create_task(_watch(client, run, after, RunProgress(), screen, asyncio.Event()))
             try:
                 await asyncio.wait({watching, signals.first}, return_when=asyncio.FIRST_COMPLETED)
                 if watching.done():
                     await watching
+                    await client.require_own(start)
                     return await client.wait(run)
             finally:
                 watching.cancel()

@@ -291,15 +291,23 @@ def _own_actors(given: RunOptions | ForkOptions, files: Files) -> Sequence[Actor
     return mine
 
 
-async def begin_run(client: Client, request: RunRequest, by: str) -> str:
-    """Returns the run that the request is about, begun if it is a new one."""
+async def begin_run(client: Client, request: RunRequest, by: str) -> tuple[str, StartRun | None]:
+    """Returns the run that the request is about, and the command that began it if it is a new one."""
     if request.brief is None:
-        return request.run
+        return request.run, None
+    sent: list[StartRun] = []
     if request.parent is None:
-        return await client.submit(
-            request.plan, request.brief, key=request.key, tags=request.tags, by=by, files=request.files
+        run = await client.submit(
+            request.plan,
+            request.brief,
+            key=request.key,
+            tags=request.tags,
+            by=by,
+            files=request.files,
+            sent=sent.append,
         )
-    return await client.fork(
+        return run, sent[0]
+    run = await client.fork(
         request.parent.run,
         request.parent.version,
         plan=request.plan,
@@ -310,7 +318,9 @@ async def begin_run(client: Client, request: RunRequest, by: str) -> str:
         author=name_of(""),
         by="redraft fork",
         files=request.files,
+        sent=sent.append,
     )
+    return run, sent[0]
 
 
 def _refuse_foreign(run: str, plan: Plan) -> NoReturn:

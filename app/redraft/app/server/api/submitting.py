@@ -13,7 +13,7 @@ from litestar.params import JSONBody
 
 from redraft.actors.plans.paths import steps_in
 from redraft.actors.workflow.workflow import pin_versions
-from redraft.app.client.result import Change, check_values, fork_of, refuse_other, state_at, told_by
+from redraft.app.client.result import Change, check_values, fork_of, state_at
 from redraft.app.models.configuration import Models, actor_keys, check_models, check_money, models_of
 from redraft.app.record.past import events_at
 from redraft.app.runs.refine import Item, key_of, seed_items
@@ -180,8 +180,8 @@ async def _begun(service: Service, start: StartRun) -> Begun:
     Raises InputError where it began with what somebody else sent at the same time, here or elsewhere, with its key.
     """
     recorded = start.run in await _recorded(service, [start.run])
-    if start.key and recorded:
-        refuse_other(start, await service.runtime.store.read(start.run, upto=told_by(start)))
+    if recorded:
+        await service.runtime.client.require_own(start)
     return Begun(start.run, recorded)
 
 
