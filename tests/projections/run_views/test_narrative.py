@@ -24,6 +24,7 @@ from redraft.events.messages.domain_events import (
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Approve, Plan, Repeat, Role, Step
 from redraft.events.messages.usage import Usage
+from redraft.projections.record_check import unmet_drafts
 from redraft.projections.run_views.narrative import MAX_SHOWN, NarrativeEntry, narrate
 
 RUNS = (article(), book())
@@ -31,7 +32,7 @@ UNTIL = "(score >= 0.9 and errors == 0) or plateau(gain=0.01, over=2)"
 
 
 def entries(events: Sequence[Recorded]) -> list[NarrativeEntry]:
-    return list(narrate(events, print_until))
+    return list(narrate(events, print_until, unmet_drafts(events)))
 
 
 def details(*told: Told) -> list[tuple[str, ...]]:

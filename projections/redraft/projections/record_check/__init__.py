@@ -5,7 +5,7 @@ plan calls for next, or one that comes from outside. Neither `decide` nor `evolv
 """
 
 from redraft.projections.record_check.chain import Finding, Row
-from redraft.projections.record_check.check import Checked, Ids, check_events, check_rows, sources_in
+from redraft.projections.record_check.check import Checked, Ids, check_events, check_rows, sources_in, unmet_drafts
 from redraft.projections.record_check.reused import UNPROVEN, Sources
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "check_events",
     "check_rows",
     "sources_in",
+    "unmet_drafts",
 ]

@@ -169,6 +169,8 @@ def take_request(
     if step.role == "step" and walk.top.heard:
         heard = heed_gates(join_ratings(walk.top.heard), walk.top.heard, walk.rules)
     _check_material(walk, event, data, draft, tuple(beside), heard)
+    if step.role == "refiner":
+        walk.note_unmet(event)
     walk.open[path] = Asked(step, data)
     walk.top.due = ""
     if step.role == "generator" and walk.rules >= 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import Final, Self
 
@@ -12,6 +12,7 @@ import msgspec
 from redraft.events.messages.codec import Opener
 from redraft.events.messages.domain_events import ChoicesCredited, Outcome, RunEnded, RunStarted
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import RULES
 from redraft.events.messages.redaction import ERASED
 from redraft.projections.record_check.answers import answer_faults
 from redraft.projections.record_check.chain import (
@@ -30,6 +31,7 @@ from redraft.projections.record_check.loops import walk_node
 from redraft.projections.record_check.places import place_faults
 from redraft.projections.record_check.ratings import Rated, failed_gate, publishes
 from redraft.projections.record_check.reused import Sources, source_findings, sources_of
+from redraft.projections.record_check.unmet import Unmet
 from redraft.projections.record_check.walk import Broken, Edited, Frame, Over, RecordEnds, Unclear, Walk
 
 NO_SOURCES: Final[Sources] = {}
@@ -74,7 +76,10 @@ def check_against_plan(events: Sequence[Recorded]) -> Finding | None:
     begun = events[0].data if events else None
     if not isinstance(begun, RunStarted):
         return None
-    walk = Walk(events, begun)
+    return _find_deviation(Walk(events, begun))
+
+
+def _find_deviation(walk: Walk) -> Finding | None:
     try:
         walk.state.begin()
         expect_end(walk, *_walk_to_end(walk))
@@ -217,12 +222,35 @@ def check_events(
     """
     findings = [*chain_faults(events), *order_faults(events), *answer_faults(events), *draft_faults(events)]
     findings += place_faults(events)
-    if _is_readable(events) and not any(each.code in ("gap", "double", "beginning") for each in findings):
-        deviation = check_against_plan([event for event in events if not is_set_aside([event])])
+    if _is_readable(events) and not _has_holes(findings):
+        deviation = check_against_plan(_of_plan(events))
         if deviation and all(each.version != deviation.version for each in findings):
             findings.append(deviation)
     findings += [*source_findings(events, sources), *lesson_findings(events, strikes), *item_findings(events, sources)]
     return tuple(sorted(findings, key=lambda each: each.version))
+
+
+def unmet_drafts(events: Sequence[Recorded]) -> Mapping[int, Unmet]:
+    """Returns the drafts that did not end a loop, by the version of the event with which it went on.
+
+    Those up to the first event that the plan does not explain, and none of a run whose texts cannot be read.
+    """
+    begun = events[0].data if events else None
+    if not isinstance(begun, RunStarted) or begun.rules > RULES or not _is_readable(events):
+        return {}
+    if _has_holes([*chain_faults(events), *order_faults(events)]):
+        return {}
+    walk = Walk(_of_plan(events), begun)
+    _find_deviation(walk)
+    return walk.unmet
+
+
+def _has_holes(findings: Iterable[Finding]) -> bool:
+    return any(each.code in ("gap", "double", "beginning") for each in findings)
+
+
+def _of_plan(events: Sequence[Recorded]) -> list[Recorded]:
+    return [event for event in events if not is_set_aside([event])]
 
 
 def _is_readable(events: Sequence[Recorded]) -> bool:

@@ -39,7 +39,7 @@ def go_on(walk: Walk, frame: Frame) -> None:
     told = (*before, *(version for version in said if version not in before))
     walk.current = Rated(ref, replace(_NOTHING, critiques=told))
     walk.untold += (walk.events[walk.next - 1].version,)
-    walk.open = {}
+    walk.open, frame.unmet = {}, None
     frame.index, frame.due, frame.heard, frame.excused = _next_drafting(frame), "", (), frame.excused + 1
 
 

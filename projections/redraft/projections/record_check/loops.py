@@ -48,6 +48,7 @@ from redraft.projections.record_check.ratings import (
     asks_people,
     publishes,
 )
+from redraft.projections.record_check.unmet import unmet_by
 from redraft.projections.record_check.walk import Broken, Edited, Frame, Over, Unclear, Walk
 
 _UNJUDGED: Final = Rating(0.0, 0, None, (), scored=False)
@@ -129,7 +130,7 @@ def _walk_iterations(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None]
                 return ended
         except Edited as edited:
             walk.current, walk.untold = Rated(edited.ref), ()
-            frame.index, frame.due, frame.exit, frame.heard = len(frame.body), "", False, ()
+            frame.index, frame.due, frame.exit, frame.heard, frame.unmet = len(frame.body), "", False, (), None
 
 
 def _walk_next(walk: Walk, frame: Frame) -> None:
@@ -155,6 +156,7 @@ def _check_end(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | Non
     if walk.repeats(event):
         if isinstance(event.data, ChoicesCredited | RunEnded):
             raise Unclear  # its parent ended here
+        frame.unmet = unmet_by(walk.current, None) or frame.unmet
         return _take_recorded_end(walk, frame, event)
     if frame.exit:
         return _leave(walk, frame, "plateaued" if walk.rules < 3 else "exhausted")
@@ -168,6 +170,7 @@ def _check_end(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | Non
     coming = [node for node in frame.body[frame.index :] if not (isinstance(node, Approve) or publishes(node))]
     if isinstance(event.data, LoopEnded | LoopClosing) and coming:
         raise Deviates("loop", event, "the loop should continue: its condition does not hold, and no limit is reached")
+    frame.unmet = (None if waits else unmet_by(walk.current, walk.until(frame))) or frame.unmet
     return None
 
 
@@ -178,7 +181,8 @@ def _finish_body(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | N
     if not walk.repeats(event) and frame.iteration >= walk.max_iterations(frame):
         return _leave(walk, frame, "exhausted")
     _expect_iteration(walk, frame.path, frame.iteration + 1)
-    frame.iteration, frame.index, frame.due = frame.iteration + 1, 0, ""
+    walk.note_unmet(event)
+    frame.iteration, frame.index, frame.due, frame.unmet = frame.iteration + 1, 0, "", None
     return None
 
 

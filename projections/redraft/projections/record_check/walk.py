@@ -23,6 +23,7 @@ from redraft.projections.record_check.chain import Deviates
 from redraft.projections.record_check.loop_conditions import Trail, asks_critics
 from redraft.projections.record_check.ratings import Rated, Rating, Swings, critics_of, judges_itself
 from redraft.projections.record_check.run_state import StateFold
+from redraft.projections.record_check.unmet import Unmet
 
 _COUNTED: Final[tuple[Literal["tokens", "cost", "calls"], ...]] = ("tokens", "cost", "calls")
 _ROUNDING: Final = 1e-9
@@ -82,7 +83,8 @@ class Frame(msgspec.Struct):
     the loop's path in the plan. `due` says why the condition must be checked, if it must. `closing` and `review` mark
     critics of a last draft, and of an edit (the suffix of their names). `heard` are the ratings of a row of critics in
     progress. `questioned`: people are asked about the draft of the loop before `index`, as that loop ended. `excused`
-    counts the failures of steps after which the loop went on. `first` is the version of the draft it began with.
+    counts the failures of steps after which the loop went on. `first` is the version of the draft it began with, `unmet`
+    what it looked at last in this iteration, and was not ended by.
     """
 
     body: tuple[Node, ...]
@@ -109,6 +111,7 @@ class Frame(msgspec.Struct):
     questioned: bool = False
     excused: int = 0
     first: int = 0
+    unmet: Unmet | None = None
 
     @property
     def prefix(self) -> str:
@@ -150,6 +153,8 @@ class Walk:
         self.drafts = 0
         self.untold: tuple[int, ...] = ()
         """The failures of steps on the current draft that no refinement was told of."""
+        self.unmet: dict[int, Unmet] = {}
+        """What loops went on from, by the version of the event with which they did."""
         self.state = StateFold(stream[0], begun.plan, inherits=begun.parent is not None)
 
     def peek(self) -> Recorded:
@@ -165,6 +170,11 @@ class Walk:
     def take(self) -> None:
         """Moves past the event that `peek` returned."""
         self.next += 1
+
+    def note_unmet(self, event: Recorded) -> None:
+        """Notes that the innermost loop goes on with this event, as what it looked at did not end it."""
+        if self.top.unmet is not None:
+            self.unmet[event.version] = self.top.unmet
 
     def repeats(self, event: Recorded) -> bool:
         """Returns whether a fork repeats the event: then its parent's plan decided it, at another time."""

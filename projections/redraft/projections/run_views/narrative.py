@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeAlias
+from types import MappingProxyType
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from redraft.events.messages import domain_events as events
+from redraft.events.messages.conditions import Condition
 from redraft.events.messages.content import Critique
 from redraft.events.messages.domain_events import Choice, DomainEvent, Tally
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.folders import FOLDER
 from redraft.events.messages.plan import Node, Parallel, Repeat, Step, describe_endings, loops_of, steps_of
 from redraft.events.messages.redaction import ERASED
-from redraft.events.messages.scales import score_text
+from redraft.events.messages.scales import Scale, score_text
 from redraft.events.messages.usage import Usage
 from redraft.projections.display import NAME_LENGTH, counted, plain, usage_text, values_text
 from redraft.projections.run_views.diff import count_changes
@@ -88,9 +90,37 @@ class NarrativeEntry(msgspec.Struct, frozen=True):
     details: tuple[str, ...]
 
 
-def narrate(stream: Sequence[Recorded], say: ConditionText) -> Iterator[NarrativeEntry]:
-    """Yields what happened, in order: requests, answers, changes, and why loops went on or ended."""
-    so_far = _RunSoFar(say)
+class UnmetDraft(Protocol):
+    """A draft that did not end its loop: its joined score, and the gates that did not pass it.
+
+    `until` is the condition that did not hold, None where it is not known.
+    """
+
+    @property
+    def draft(self) -> int: ...
+
+    @property
+    def score(self) -> float | None: ...
+
+    @property
+    def scale(self) -> Scale | None: ...
+
+    @property
+    def gates(self) -> tuple[str, ...]: ...
+
+    @property
+    def until(self) -> Condition | None: ...
+
+
+Unmet: TypeAlias = Mapping[int, UnmetDraft]
+"""The drafts that did not end a loop, by the version of the event with which it went on."""
+
+_NOT_KNOWN: Final[Unmet] = MappingProxyType({})
+
+
+def narrate(stream: Sequence[Recorded], say: ConditionText, unmet: Unmet = _NOT_KNOWN) -> Iterator[NarrativeEntry]:
+    """Yields what happened, in order: requests, answers, changes, and why loops ended, or went on, as `unmet` says."""
+    so_far = _RunSoFar(say, unmet)
     for event, line in zip(stream, sentences(stream), strict=True):
         entry = NarrativeEntry(line, so_far.cause(event), tuple(so_far.details(event)))
         so_far.add(event)
@@ -100,8 +130,9 @@ def narrate(stream: Sequence[Recorded], say: ConditionText) -> Iterator[Narrativ
 class _RunSoFar:
     """State of a run up to an event: versions by event id, requests and failures by path, and the drafts' texts."""
 
-    def __init__(self, say: ConditionText) -> None:
+    def __init__(self, say: ConditionText, unmet: Unmet) -> None:
         self._say = say
+        self._unmet = unmet
         self._versions: dict[str, int] = {}
         self._asked: dict[str, int] = {}
         self._failed: dict[str, int] = {}
@@ -109,8 +140,7 @@ class _RunSoFar:
         self._drafts: dict[int, str] = {}
         self._loops: dict[str, Repeat] = {}
         self._steps: dict[str, Step] = {}
-        self._judged: tuple[int, str] | None = None
-        self._explained: tuple[int, str] | None = None
+        self._explained: dict[str, UnmetDraft] = {}
         self._vetoes = Vetoes()
 
     def cause(self, event: Recorded) -> int:
@@ -130,16 +160,11 @@ class _RunSoFar:
         match event.data:
             case events.RunStarted(plan=plan):
                 self._loops, self._steps = dict(loops_of(plan.steps)), dict(steps_of(plan.steps))
-            case events.StepRequested(path=path, draft=draft, score=score, scale=scale):
+            case events.StepRequested(path=path):
                 self._asked[path] = event.version
-                if draft is not None and score is not None:
-                    self._judged = draft.version, score_text(score, scale)
             case events.StepFailed(path=path):
                 self._failed[path] = event.version
                 self._errors.add(event.version)
-            case events.DraftCritiqued(draft=ref, critique=critique):
-                shown = score_text(critique.score, critique.scale)
-                self._judged = (ref.version, shown) if critique.scored else None
             case (
                 events.DraftGenerated(draft=draft) | events.DraftRefined(draft=draft) | events.DraftEdited(draft=draft)
             ):
@@ -153,9 +178,9 @@ class _RunSoFar:
             case events.RunStarted():
                 yield from self._describe_start(event.data)
             case events.IterationStarted():
-                yield from self._describe_iteration(event.data, self._loops if not event.repeats else {})
+                yield from self._describe_iteration(event.data, event.version, {} if event.repeats else self._loops)
             case events.StepRequested():
-                yield from self._describe_request(event.data, self._loops if not event.repeats else {})
+                yield from self._describe_request(event.data, event.version, {} if event.repeats else self._loops)
                 yield from self._describe_history(event.data) if not event.repeats else ()
             case events.DraftCritiqued(critique=critique, usage=usage):
                 yield from _list_remarks(critique)
@@ -200,23 +225,28 @@ class _RunSoFar:
             most = counted(loop.max_iterations, "iteration")
             yield f"{plain(path)} goes on until {self._say(loop)}, for {most} at most; {kept}{_ends_of(loop)}"
 
-    def _describe_iteration(self, event: events.IterationStarted, loops: Mapping[str, Repeat]) -> Iterator[str]:
+    def _describe_iteration(
+        self, event: events.IterationStarted, version: int, loops: Mapping[str, Repeat]
+    ) -> Iterator[str]:
         """Yields details of an iteration; `loops` is empty for one that a fork repeats, by another plan."""
         loop = loops.get(plan_path(event.path))
         if loop is None:
             return
-        if event.iteration > 1:
-            yield from self._describe_unmet(loop)
+        yield from self._describe_unmet(event.path, loop, version)
         yield f"it is one of {counted(loop.max_iterations, 'iteration')} at most"
 
-    def _describe_request(self, event: events.StepRequested, loops: Mapping[str, Repeat]) -> Iterator[str]:
+    def _describe_request(
+        self, event: events.StepRequested, version: int, loops: Mapping[str, Repeat]
+    ) -> Iterator[str]:
         if event.attempt > 1 and event.path in self._failed:
             yield f"the wait after event {self._failed[event.path]} was over"
         if event.role == "refiner" and event.attempt == 1:
-            loop = loops.get(plan_path(event.path.rpartition("/")[0]))
+            place = event.path.rpartition("/")[0]
+            path = place.rpartition("[")[0]
+            if within := loops.get(plan_path(path)):
+                yield from self._describe_unmet(path, within, version)
+            loop = loops.get(plan_path(place))
             if loop is not None and event.draft is not None and event.score is not None:
-                self._judged = event.draft.version, score_text(event.score, event.scale)
-                yield from self._describe_unmet(loop)
                 yield from self._describe_return(loop, event.draft.version)
         errors = tuple(version for version in event.critiques if version in self._errors)
         said = tuple(version for version in event.critiques if version not in self._errors)
@@ -244,11 +274,22 @@ class _RunSoFar:
         if texts or event.role != "refiner":
             yield f"it receives the history{texts}"
 
-    def _describe_unmet(self, loop: Repeat) -> Iterator[str]:
-        if self._judged is not None and self._judged != self._explained:
-            self._explained = self._judged
-            version, score = self._judged
-            yield f"because draft {version}, scored at {score}, did not end it: {self._say(loop)}"
+    def _describe_unmet(self, path: str, loop: Repeat, version: int) -> Iterator[str]:
+        """Yields why the loop at this path goes on with the event of this version, unless that was said already."""
+        unmet = self._unmet.get(version)
+        if unmet is None or unmet == self._explained.get(path) or (unmet.score is None and not unmet.gates):
+            return
+        self._explained[path] = unmet
+        score = "" if unmet.score is None else f", scored at {score_text(unmet.score, unmet.scale)},"
+        why = _describe_gates(unmet.gates) if unmet.gates else ""
+        if not why and unmet.until is not None:
+            why = self._say(replace(loop, until=unmet.until))
+        yield f"because draft {unmet.draft}{score} did not end it{f': {why}' if why else ''}"
+
+
+def _describe_gates(gates: Sequence[str]) -> str:
+    names = " and ".join(plain(name, NAME_LENGTH) for name in gates)
+    return f"the gate{'s' if len(gates) > 1 else ''} {names} did not pass it"
 
 
 def _describe_choice(choice: Choice) -> str:

@@ -18,6 +18,7 @@ from redraft.app.record.copying.archive import export_jsonl
 from redraft.app.wiring.local import LocalRuntime
 from redraft.events.errors import InputError
 from redraft.events.messages.envelope import Recorded
+from redraft.projections.record_check import unmet_drafts
 from redraft.projections.run_views.narrative import narrate
 
 _INDENT: Final = 27
@@ -37,7 +38,7 @@ def story_lines(events: Sequence[Recorded]) -> Iterator[str]:
 
 def _story_lines(events: Sequence[Recorded]) -> Iterator[tuple[str, int]]:
     """Yields each line with the column at which what does not fit on it goes on."""
-    for entry in narrate(events, print_until):
+    for entry in narrate(events, print_until, unmet_drafts(events)):
         line = entry.line
         time = f"{line.time:%Y-%m-%d %H:%M:%S}"
         cause = f", because of {entry.cause}" if entry.cause else ""

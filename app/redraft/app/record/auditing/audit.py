@@ -14,7 +14,7 @@ from redraft.app.wiring.local import LocalRuntime
 from redraft.events.errors import CodecError, Tampered
 from redraft.events.messages.envelope import Recorded
 from redraft.projections.read_models.runs_query import find_run
-from redraft.projections.record_check import Checked
+from redraft.projections.record_check import Checked, unmet_drafts
 from redraft.projections.run_views.narrative import narrate
 
 
@@ -61,7 +61,7 @@ def story_of(events: Sequence[Recorded]) -> list[dict[str, object]]:
             "because_of": entry.cause or None,
             "details": entry.details,
         }
-        for entry in narrate(events, print_until)
+        for entry in narrate(events, print_until, unmet_drafts(events))
     ]
 
 

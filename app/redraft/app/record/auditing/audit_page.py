@@ -26,6 +26,7 @@ from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.redaction import ERASED
 from redraft.events.messages.scales import Scale, score_text
 from redraft.projections.display import NAME_LENGTH, counted, duration_text, outcome_text, plain, value_text, visible
+from redraft.projections.record_check import unmet_drafts
 from redraft.projections.run_views import chart
 from redraft.projections.run_views.chart import kept_draft, scores
 from redraft.projections.run_views.goals import goals
@@ -86,7 +87,7 @@ def _run_values(events: Sequence[Recorded]) -> dict[str, object]:
         "scored": {point.draft: (point.score, point.scale) for point in judged},
         "course": _shorten(list(_rows(run.branches, 0)), ROWS),
         "values": _shorten(state_at(events).rows, ROWS),
-        "history": _shorten(list(zip(narrate(events, print_until), events, strict=True)), ROWS),
+        "history": _shorten(list(zip(narrate(events, print_until, unmet_drafts(events)), events, strict=True)), ROWS),
     }
 
 
