@@ -1,4 +1,4 @@
-"""Why a loop went on, as the story of a real run tells it: by the draft and the score that the loop itself looked at."""
+"""Why a loop went on, as the story of a real run tells it: by the draft and the score that the loop looked at."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from redraft.events.messages.plan import Approve, Repeat
 from redraft.projections.record_check.chain import Deviates
 from redraft.projections.record_check.nodes import walk_work
 from redraft.projections.record_check.ratings import Rated, Rating, closing_nodes, is_critic, row_before
+from redraft.projections.record_check.unmet import unmet_by
 from redraft.projections.record_check.walk import Edited, Frame, Over, Unclear, Walk
 
 
@@ -178,6 +179,7 @@ def _walk_review(walk: Walk, frame: Frame, ref: DraftRef) -> None:
     while review.index < len(review.body):
         walk_work(walk, review)
     walk.frames.pop()
+    frame.unmet = unmet_by(walk.current, walk.until(frame)) if frame.loop is not None else None
 
 
 def _critics_before(walk: Walk, frame: Frame) -> Frame | None:

@@ -83,8 +83,8 @@ class Frame(msgspec.Struct):
     the loop's path in the plan. `due` says why the condition must be checked, if it must. `closing` and `review` mark
     critics of a last draft, and of an edit (the suffix of their names). `heard` are the ratings of a row of critics in
     progress. `questioned`: people are asked about the draft of the loop before `index`, as that loop ended. `excused`
-    counts the failures of steps after which the loop went on. `first` is the version of the draft it began with, `unmet`
-    what it looked at last in this iteration, and was not ended by.
+    counts the failures of steps after which the loop went on. `first` is the version of the draft it began with.
+    `unmet` is the draft that it looked at last in this iteration, and that did not end it.
     """
 
     body: tuple[Node, ...]
