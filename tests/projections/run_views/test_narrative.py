@@ -15,14 +15,17 @@ from redraft.events.messages.conditions import score
 from redraft.events.messages.content import Brief, Critique, DraftRef, Mark, new_draft
 from redraft.events.messages.domain_events import (
     DraftCritiqued,
+    DraftEdited,
     DraftRefined,
     EventRef,
+    IterationStarted,
+    LimitsChanged,
     RunStarted,
     StepFailed,
     StepRequested,
 )
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Approve, Plan, Repeat, Role, Step
+from redraft.events.messages.plan import Approve, Parallel, Plan, Repeat, Role, Step
 from redraft.events.messages.usage import Usage
 from redraft.projections.record_check import unmet_drafts
 from redraft.projections.run_views.narrative import MAX_SHOWN, NarrativeEntry, narrate
@@ -33,6 +36,10 @@ UNTIL = "(score >= 0.9 and errors == 0) or plateau(gain=0.01, over=2)"
 
 def entries(events: Sequence[Recorded]) -> list[NarrativeEntry]:
     return list(narrate(events, print_until, unmet_drafts(events)))
+
+
+def step(role: Role, name: str) -> Step:
+    return Step(role, name, name)
 
 
 def details(*told: Told) -> list[tuple[str, ...]]:
@@ -69,6 +76,26 @@ def test_why_the_run_went_on_that_a_fork_repeats_is_not_told_by_the_forks_own_pl
         f"because draft 1, scored at 0.614, did not end it: {UNTIL}",
         "it is one of 5 iterations at most",
     )
+
+
+def test_it_says_how_many_iterations_there_are_once_a_person_changed_that():
+    events = [(event.actor, event.data) for event in article()]
+    told = details(*events[:3], ("ann", LimitsChanged("Refinement", "ann", max_iterations=2)), *events[3:9])
+    assert told[4] == ("it is one of 2 iterations at most",)
+    assert told[9] == ("it is one of 2 iterations at most",)
+
+
+def test_it_says_that_nobody_looks_at_a_persons_draft_where_an_iteration_begins_with_a_new_one():
+    body = (Parallel("Best", (step("generator", "a"), step("generator", "b"))), step("critic", "judge"))
+    plan = Plan("plan", (step("generator", "write"), Repeat("Loop", score >= 0.9, 3, body)))
+    mine = new_draft(2, "mine")
+    edited = ("ann", DraftEdited(mine, DraftRef(1, "0" * 64), "ann"))
+    asked = [("", StepRequested(f"Loop[2]/Best/{name}", "generator", name, 1, START)) for name in "ab"]
+    told = details(("", RunStarted(plan, Brief("x"), START)), edited, ("", IterationStarted("Loop", 2)), *asked)
+    assert told[3] == ("nobody has looked at draft 2, which ann made: the new draft takes its place",)
+    assert told[4] == ()
+    judged = ("", StepRequested("Loop[1]/judge[edit1]", "critic", "judge", 1, START, mine.ref))
+    assert details(("", RunStarted(plan, Brief("x"), START)), edited, judged, asked[0])[3] == ()
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,7 @@ class _RunSoFar:
         self._loops: dict[str, Repeat] = {}
         self._steps: dict[str, Step] = {}
         self._explained: dict[str, UnmetDraft] = {}
+        self._edited: events.DraftEdited | None = None
         self._vetoes = Vetoes()
 
     def cause(self, event: Recorded) -> int:
@@ -157,11 +158,14 @@ class _RunSoFar:
     def add(self, event: Recorded) -> None:
         self._versions[event.id] = event.version
         self._vetoes.note(event.data)
+        self._note_edit(event.data)
         match event.data:
             case events.RunStarted(plan=plan):
                 self._loops, self._steps = dict(loops_of(plan.steps)), dict(steps_of(plan.steps))
             case events.StepRequested(path=path):
                 self._asked[path] = event.version
+            case events.LimitsChanged(max_iterations=int(most)) if loop := self._loops.get(plan_path(event.data.path)):
+                self._loops[plan_path(event.data.path)] = replace(loop, max_iterations=most)
             case events.StepFailed(path=path):
                 self._failed[path] = event.version
                 self._errors.add(event.version)
@@ -169,6 +173,16 @@ class _RunSoFar:
                 events.DraftGenerated(draft=draft) | events.DraftRefined(draft=draft) | events.DraftEdited(draft=draft)
             ):
                 self._drafts[draft.version] = draft.text
+            case _:
+                pass
+
+    def _note_edit(self, event: DomainEvent) -> None:
+        """Keeps a person's draft until somebody is asked about it, or writes another one instead."""
+        match event:
+            case events.DraftEdited():
+                self._edited = event
+            case events.StepRequested() | events.LoopEnded() | events.ApprovalRequested():
+                self._edited = None
             case _:
                 pass
 
@@ -240,6 +254,9 @@ class _RunSoFar:
     ) -> Iterator[str]:
         if event.attempt > 1 and event.path in self._failed:
             yield f"the wait after event {self._failed[event.path]} was over"
+        if event.role == "generator" and self._edited is not None:
+            mine, by = self._edited.draft.version, plain(self._edited.by, NAME_LENGTH) or "a person"
+            yield f"nobody has looked at draft {mine}, which {by} made: the new draft takes its place"
         if event.role == "refiner" and event.attempt == 1:
             place = event.path.rpartition("/")[0]
             path = place.rpartition("[")[0]
