@@ -48,7 +48,7 @@ def is_barred(walk: Walk, ref: DraftRef) -> bool:
 
 def is_beyond_people(walk: Walk, ref: DraftRef) -> bool:
     """Returns whether it may not be published even if the people who are asked now approved it."""
-    return walk.rules >= 2 and ref.sha256 in walk.rejected | walk.failed
+    return walk.rules >= 2 and (ref.sha256 in walk.rejected or ref.sha256 in walk.failed)
 
 
 def finished_drafts(walk: Walk, *frames: Frame) -> tuple[DraftRef, ...]:
@@ -70,9 +70,9 @@ def best_of(walk: Walk, drafts: Iterable[Rated], of: str = "") -> Rated | None:
 
     `of` is a criterion that counts instead of the score.
     """
-    rated = [each for each in drafts if each.rating is not None]
-    foremost = max((_rank(walk, each, of) for each in rated), default=None)
-    equal = sorted((each for each in rated if _rank(walk, each, of) == foremost), key=lambda each: each.ref.version)
+    ranked = [(_rank(walk, each, of), each) for each in drafts if each.rating is not None]
+    foremost = max((rank for rank, _ in ranked), default=None)
+    equal = sorted((each for rank, each in ranked if rank == foremost), key=lambda each: each.ref.version)
     return None if not equal else equal[-1] if walk.rules >= 3 else equal[0]
 
 
