@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import TypeAlias
 
 import pytest
 from msgspec.structs import replace
-from tests.projections.random_runs import NOW, RandomRun, random_plan, random_run
+from tests.projections.random_runs import NOW, RandomRun, random_fork, random_plan, random_run
 
 from redraft.actors.deciding.decider import continue_from
 from redraft.actors.deciding.evolve import evolve
@@ -24,6 +24,7 @@ from redraft.events.messages.domain_events import (
 from redraft.events.messages.plan import RULES
 from redraft.events.messages.redaction import ERASED
 from redraft.projections.record_check import unmet_drafts
+from redraft.projections.record_check.unmet import Unmet
 
 Reason: TypeAlias = tuple[int, float | None, bool]
 """A draft, its score, and whether a gate failed it."""
@@ -54,7 +55,7 @@ class Looked:
 
     def take(self, event: DomainEvent) -> None:
         if isinstance(event, DraftEdited):
-            self.at.clear()
+            self.at.pop((self.state.frames[-1].path, self.state.frames[-1].iteration), None)
         before, self.state = self.state.frames[-1:], evolve(self.state, event)
         after = self.state.frames[-1:]
         if before and after and before[0].review is not None and after[0].node is not None and self.state.current:
@@ -68,16 +69,20 @@ class Looked:
 
 
 def expected(events: Sequence[DomainEvent]) -> dict[int, Reason]:
-    looked, found = Looked(), dict[int, Reason]()
+    looked, reasons = Looked(), dict[int, Reason]()
     for version, event in enumerate(events, 1):
         if looked.state.frames:
             looked.look()
         goes_on = isinstance(event, IterationStarted) and event.iteration > 1
         refines = isinstance(event, StepRequested) and event.role == "refiner" and event.attempt == 1
         if (goes_on or refines) and (reason := looked.reason()):
-            found[version] = reason
+            reasons[version] = reason
         looked.take(event)
-    return found
+    return reasons
+
+
+def found(unmet: Mapping[int, Unmet]) -> dict[int, Reason]:
+    return {version: (each.draft, each.score, bool(each.gates)) for version, each in unmet.items()}
 
 
 @pytest.mark.parametrize("rules", range(1, RULES + 1))
@@ -85,11 +90,22 @@ def test_it_is_the_draft_that_the_decider_looked_at(rules: int) -> None:
     told = 0
     for seed in range(60):
         run = by_rules(seed, rules)
-        unmet = unmet_drafts(run.recorded())
-        found = {version: (each.draft, each.score, bool(each.gates)) for version, each in unmet.items()}
-        assert found == expected(run.events), f"seed {seed}"
-        told += len(found)
+        reasons = found(unmet_drafts(run.recorded()))
+        assert reasons == expected(run.events), f"seed {seed}"
+        told += len(reasons)
     assert told > 40
+
+
+def test_a_fork_does_not_know_the_condition_by_which_its_parent_went_on() -> None:
+    told = 0
+    for seed in range(60):
+        fork = random_fork(seed)
+        unmet = unmet_drafts(fork.recorded())
+        assert found(unmet).items() <= expected(fork.events).items(), f"seed {seed}"
+        repeated = [each for version, each in unmet.items() if version <= fork.inherited]
+        assert not [each for each in repeated if each.until is not None]
+        told += len(repeated)
+    assert told > 10
 
 
 def test_none_is_known_where_texts_are_erased_or_events_are_missing() -> None:

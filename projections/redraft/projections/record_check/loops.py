@@ -156,7 +156,7 @@ def _check_end(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | Non
     if walk.repeats(event):
         if isinstance(event.data, ChoicesCredited | RunEnded):
             raise Unclear  # its parent ended here
-        frame.unmet = unmet_by(walk.current, None) or frame.unmet
+        frame.unmet = (None if _is_others_word(walk, frame) else unmet_by(walk.current, None)) or frame.unmet
         return _take_recorded_end(walk, frame, event)
     if frame.exit:
         return _leave(walk, frame, "plateaued" if walk.rules < 3 else "exhausted")
