@@ -240,7 +240,7 @@ class Walk:
                     raise Over("over_budget", self.best_or_current())
                 raise Broken("over_budget")
             case events.StepRequested():
-                return self._asks_again(data)
+                return self._asks_again(event, data)
             case events.StateChanged(path=""):
                 self.state.take_persons(event, data, self.inherited)
             case events.ChoicesCredited() if event.version == self.inherited:
@@ -286,13 +286,15 @@ class Walk:
         self.open = {}
         raise Edited(ref)
 
-    def _asks_again(self, data: events.StepRequested) -> bool:
+    def _asks_again(self, event: Recorded, data: events.StepRequested) -> bool:
         """Returns whether a fork repeats a request that its parent had no answer to."""
         asked = self.open.get(data.path)
         if asked is None or asked.again or asked.request.attempt != data.attempt:
             return False
         if not self.repeats(next(each for each in self.events if each.data is asked.request)):
             return False
+        if data.role == "refiner":
+            self.note_unmet(event)
         self.open[data.path] = Asked(asked.step, data)
         self.next += 1
         return True
