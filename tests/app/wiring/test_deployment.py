@@ -19,6 +19,7 @@ from redraft.actors.runtime.coordinating.command_handler import CommandHandler
 from redraft.actors.runtime.coordinating.coordinator import Coordinator
 from redraft.actors.runtime.relaying.relay import Relay
 from redraft.actors.runtime.working.worker import Worker
+from redraft.actors.values import ignore
 from redraft.app.cli.serving.supervisor import processes_for
 from redraft.app.client.client import Client
 from redraft.app.process.health import alive_beside, health_file
@@ -286,7 +287,7 @@ async def test_a_request_that_was_dead_lettered_is_a_failed_step_and_the_run_goe
             await bus.publish(queue, [stranger, BusMessage("", b"", stranger.origin, "no such run")])
             async with together([Worker(source.actors[1:2], bus, lambda: next(ids)).run()]):
                 await until_parked(bus, 3)
-            lost = DeadLetterReplies(store, bus, lambda: next(ids), quiet_log())
+            lost = DeadLetterReplies(store, bus, lambda: next(ids), ignore)
             assert await lost.look() == 1
             assert await lost.look() == 0, "each is told once"
             async for batch in store.tail(0):
@@ -319,7 +320,7 @@ async def test_an_answer_that_was_dead_lettered_is_a_failed_step_too(actors: Pat
             torn = came.__class__("answer", "generator write", came.id)
             await bus.publish(INBOX, [BusMessage("outcome.generated.v1", b"torn", torn, "run")])
             await until_parked(bus, 1)
-            given = store, bus, lambda: next(ids), quiet_log()
+            given = store, bus, lambda: next(ids), ignore
             assert await DeadLetterReplies(*given, Authority("me", {"somebody": ["generator"]})).look() == 0, (
                 "of who may not"
             )
@@ -344,7 +345,7 @@ async def test_of_a_fork_that_asks_another_actor_who_serves_that_one_may_say_tha
             await reader.reject(delivery, requeue=False)
         for actor, told in (("before", 0), ("now", 1)):  # messages in memory name no user
             authority = Authority("me", {"": [f"critic.{actor}"]})
-            assert await DeadLetterReplies(store, bus, lambda: "id", quiet_log(), authority).look() == told
+            assert await DeadLetterReplies(store, bus, lambda: "id", ignore, authority).look() == told
 
 
 async def test_the_health_file_is_touched_only_while_the_ping_succeeds(tmp_path: Path) -> None:

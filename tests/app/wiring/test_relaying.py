@@ -16,6 +16,7 @@ import pytest
 from tests.app.subscribers import write_run
 
 from redraft.actors.runtime.coordinating.answer_routes import AnswerRoutes
+from redraft.actors.values import ignore
 from redraft.app.process.lifecycle import together
 from redraft.app.process.logs import new_log
 from redraft.app.settings.settings import read_settings
@@ -91,7 +92,7 @@ async def test_only_who_relays_keeps_the_read_models(tmp_path: Path) -> None:
         bus = Announcing()
         resources = Resources(settings, store, views, cast("Any", None), bus)
         servers = cast("Any", SimpleNamespace(resources=resources, bus=bus, survey=bus, count_dead_letters=bus.none))
-        lost = DeadLetterReplies(store, bus, str, new_log(said, "json", "coordinator"))
+        lost = DeadLetterReplies(store, bus, str, ignore)
         async with together([Relaying(servers, lost, new_log(said, "json", "coordinator"), 0, AnswerRoutes(0)).run()]):
             while "standing by" not in said.getvalue():  # noqa: ASYNC110
                 await asyncio.sleep(0)

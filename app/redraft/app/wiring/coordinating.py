@@ -36,6 +36,7 @@ from redraft.app.wiring.parts import (
     build_coordinator,
     build_timekeeper,
     every_run,
+    log_dead_letter,
     log_notice,
     log_trouble,
 )
@@ -102,7 +103,7 @@ async def coordinate(
             authority,
             share,
         )
-        lost = DeadLetterReplies(store, bus, new_message_id, log, authority)
+        lost = DeadLetterReplies(store, bus, new_message_id, partial(log_dead_letter, log), authority)
         relaying = Relaying(servers, lost, log, await store.head(), routes)
         parts: dict[str, Part] = {
             "coordinator": coordinator.run,

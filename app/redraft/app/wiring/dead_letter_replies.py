@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -21,9 +21,6 @@ from redraft.events.messages.commands import WORK_NAMES, Failed
 from redraft.events.messages.domain_events import StepRequested
 from redraft.events.messages.envelope import Origin, Recorded
 from redraft.events.store.event_store import EventStore
-
-if TYPE_CHECKING:
-    from structlog.typing import FilteringBoundLogger
 
 EVERY: Final = 5.0
 """Seconds between two looks at the number of dead letters."""
@@ -39,7 +36,7 @@ _REQUESTS: Final = frozenset(WORK_NAMES.values())
 
 
 class DeadLetterReplies:
-    """Looks at the dead letters of a bus. `new_id` makes the ids of its messages.
+    """Looks at the dead letters of a bus. `new_id` makes the ids of its messages; `tell` is called for each new one.
 
     With an `authority`, a message from a user who may not answer for its step fails no step.
     """
@@ -49,14 +46,14 @@ class DeadLetterReplies:
         store: EventStore,
         bus: Bus,
         new_id: Callable[[], str],
-        log: FilteringBoundLogger,
+        tell: Callable[[DeadLetter], object],
         authority: Authority | None = None,
     ) -> None:
         self._authority = authority
         self._store = store
         self._bus = bus
         self._new_id = new_id
-        self._log = log
+        self._tell = tell
         self._replied: set[str] = set()
 
     async def run(self, count: Callable[[], Awaitable[int]], every: float = EVERY) -> None:
@@ -81,8 +78,7 @@ class DeadLetterReplies:
         fresh = [each for each in seen if each[0].id not in self._replied]
         bus_messages: list[BusMessage] = []
         for head, known in fresh:
-            name, run = head.bus_message.name, head.bus_message.run
-            self._log.warning("dead letter", id=head.id, queue=head.queue, name=name, run=run, reason=head.reason)
+            self._tell(head)
             failed = await self._find_failed(head, known)
             if failed is not None:
                 bus_messages.append(self._failure_message(failed, head))

@@ -20,6 +20,7 @@ from redraft.actors.values import ignore
 from redraft.actors.workflow.actor import Actor
 from redraft.app.client.client import Client, MessagePublisher, RunOwner
 from redraft.app.isolation.isolated_actor import Isolation, open_isolation
+from redraft.app.process.ids import new_message_id
 from redraft.app.process.lifecycle import together
 from redraft.app.settings.settings import Settings, views_path
 from redraft.app.subscribing.feed import StoreFeed
@@ -27,6 +28,7 @@ from redraft.app.subscribing.subscriber import Subscriber
 from redraft.app.telemetry.log_follower import followed
 from redraft.app.telemetry.sampling import sample
 from redraft.app.telemetry.telemetry import find_telemetry
+from redraft.app.wiring.dead_letter_replies import DeadLetterReplies
 from redraft.app.wiring.lags import Lags
 from redraft.app.wiring.parts import (
     OtherRuns,
@@ -174,6 +176,9 @@ def _log_error(actor: Actor, request: Request, error: BaseException) -> None:
 ENDED: Final = 100
 """The number of ended runs whose items this process may have to tell."""
 
+LOOK: Final = 0.2
+"""Seconds between two looks for requests that the worker of this process has refused: their steps fail."""
+
 
 class _LocalParts:
     """The parts of a local runtime, and the runs that it owns: others in the log belong to other processes."""
@@ -197,6 +202,7 @@ class _LocalParts:
     def running(self, start: int, queues: Queues) -> list[Coroutine[None, None, None]]:
         """Returns the parts, each to be run; they begin after the position `start` of the log."""
         resources, others = self._resources, OtherRuns(self._resources)
+        lost = DeadLetterReplies(resources.store, resources.bus, new_message_id, ignore)
         return [
             build_coordinator(resources, self._relay, others).run(),
             *(part() for part in others.parts().values()),
@@ -204,16 +210,17 @@ class _LocalParts:
             self._work(),
             build_timekeeper(resources, self._owned, queues).run(),
             follow(resources.views, resources.store),
+            lost.run(self._count_dead_letters, LOOK),
             self.client.notice(start),
         ]
 
     def lags(self, bus: LocalBus) -> Lags:
         """Returns what reads the gauges of this process."""
+        store, views = self._resources.store, self._resources.views
+        return Lags(store, views, bus, self._relay.put_until, self._count_dead_letters)
 
-        async def dead_letters() -> int:
-            return len(await bus.dead_letters(lambda each: each.id))
-
-        return Lags(self._resources.store, self._resources.views, bus, self._relay.put_until, dead_letters)
+    async def _count_dead_letters(self) -> int:
+        return len(await self._resources.bus.dead_letters(lambda each: each.id))
 
     async def _work(self) -> None:
         await self.worker.run()

@@ -34,7 +34,7 @@ from redraft.app.telemetry.telemetry import find_telemetry
 from redraft.app.wiring.coordinator_views import ArmTallies, StepsAgenda
 from redraft.app.wiring.earlier_lessons import EarlierLessons
 from redraft.app.wiring.earlier_verdicts import EarlierVerdicts
-from redraft.events.bus.port import Bus, EventPublisher, PeerChannel, Queues
+from redraft.events.bus.port import Bus, DeadLetter, EventPublisher, PeerChannel, Queues
 from redraft.events.errors import RedraftError
 from redraft.events.messages.domain_events import RunEnded, RunQuarantined, RunStarted
 from redraft.events.messages.envelope import Recorded
@@ -236,6 +236,12 @@ def log_trouble(log: FilteringBoundLogger, trouble: Trouble) -> None:
             log.info("queue can be used", queue=queue)
         case _:
             assert_never(trouble)
+
+
+def log_dead_letter(log: FilteringBoundLogger, letter: DeadLetter) -> None:
+    """Logs that a message was set aside, and why: no text of it."""
+    sent = letter.bus_message
+    log.warning("dead letter", id=letter.id, queue=letter.queue, name=sent.name, run=sent.run, reason=letter.reason)
 
 
 def log_notice(log: FilteringBoundLogger, notice: Notice) -> None:

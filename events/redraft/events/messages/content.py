@@ -388,5 +388,6 @@ def checked(text: str, what: str, limit: int = MAX_DRAFT_BYTES) -> bytes:
     if not text.strip():
         raise EmptyText(f"{what}: the text is empty; give at least one word")
     if len(raw) > limit:
-        raise ContentError(f"{what}: {len(raw):,} bytes, more than the limit of {limit:,}; shorten or split it")
+        remedy = "shorten or split it, or raise REDRAFT_MAX_DRAFT_BYTES"
+        raise ContentError(f"{what}: {len(raw):,} bytes, more than the limit of {limit:,}; {remedy}")
     return raw
