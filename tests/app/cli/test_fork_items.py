@@ -67,6 +67,7 @@ def test_the_tree_of_a_fork_has_its_own_runs_of_the_items_that_it_began_again():
             path = f"Chapters[{number}]"
             owner = parent if path in answered else fork
             assert f"{path} run {owner}~{number}-" in " ".join(shown.split()), (at, shown)
+            assert f"{path} is an item, which run {owner}~{number}-" in call("show", fork, "--step", path).err, at
 
 
 def test_another_policy_for_a_loop_of_the_items_is_asked_of_one_of_them():

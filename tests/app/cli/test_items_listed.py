@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.app.cli_calls import call, document, said
+from tests.app.cli_calls import call, document, one_line, said
 from tests.app.itemized import all_runs, items_of, run_book, write_book
 
 from redraft.app.settings.settings import read_settings
@@ -71,3 +71,16 @@ async def test_what_a_day_has_spent_includes_items_once(book: str) -> None:
         assert await spent_on(log.views, "book", now) == Usage(35, 1.75, 4)
         assert await spent_on(log.views, "book", now, book) == Usage()
         assert await spent_on(log.views, "book-Chapters", now) == Usage()
+
+
+@pytest.mark.parametrize("book", ["sqlite"], indirect=True)
+def test_who_asks_what_an_item_was_given_is_told_of_the_run_that_works_on_it(book: str) -> None:
+    refused = call("show", book, "--step", "Chapters[1]")
+    (chapter,) = [each for each in items_of(book) if document("show", each)["of"]["path"] == "Chapters[1]"]
+    assert refused.code == 2
+    assert one_line(refused) == (
+        f"--step: Chapters[1] is an item, which run {chapter} works on; see redraft show {chapter}, "
+        f"or what a step of it was given: redraft show {chapter} --step PATH"
+    )
+    (section,) = [each for each in items_of(chapter) if document("show", each)["of"]["path"] == "Sections[2]"]
+    assert document("show", section, "--step", "write")["command"]["request"]["run"] == section

@@ -20,12 +20,14 @@ from redraft.events.messages.domain_events import (
     DraftGenerated,
     DraftPublished,
     DraftRefined,
+    ItemOf,
     RunEnded,
     RunQuarantined,
     RunStarted,
     StepRequested,
 )
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.item_ids import run_of_item
 from redraft.events.messages.redaction import ENCRYPTED
 from redraft.events.store.event_store import EventStore
 from redraft.projections.backends import open_views
@@ -145,7 +147,8 @@ class CommandSent(msgspec.Struct, frozen=True):
 async def find_command(events: Sequence[Recorded], path: str, attempt: int | None, read: Read) -> CommandSent:
     """Returns the command for a step of a run, as first sent: of its last attempt, or of `attempt` (from 1).
 
-    Raises InputError for a step or an attempt that was not requested, CodecError when the log no longer has its texts.
+    Raises InputError for a step or an attempt that was not requested, and for an item, CodecError when the log no
+    longer has its texts.
     """
     asked = _find_request(events, path, attempt)
     around: set[str] = set()
@@ -158,6 +161,8 @@ async def find_command(events: Sequence[Recorded], path: str, attempt: int | Non
             raise InputError(f"run {asked.run} repeats events, and is said to be a fork of itself")
     if not isinstance(asked.data, StepRequested):
         raise InputError(f"event {asked.version} of run {asked.run} asks for nothing")
+    if asked.data.role == "run":
+        raise InputError(_where_its_run_is(ItemOf(asked.run, path)))
     with following_its_plan(asked.run):
         work = RequestBuilder(events[: asked.version]).command(asked.run, asked.data, at=asked.time)
     return CommandSent(asked.run, asked.version, asked.time, WORK_NAMES[type(work)], work)
@@ -185,6 +190,14 @@ def _find_request(events: Sequence[Recorded], path: str, attempt: int | None) ->
         there = ", ".join(map(str, tries))
         raise InputError(f"--attempt {number}: {path} was asked for in attempt {there}; give one of these")
     return tries[number]
+
+
+def _where_its_run_is(item: ItemOf) -> str:
+    inner = run_of_item(item)
+    return (
+        f"--step: {item.path} is an item, which run {inner} works on; see redraft show {inner}, "
+        f"or what a step of it was given: redraft show {inner} --step PATH"
+    )
 
 
 def _suggest_step(path: str, paths: Sequence[str]) -> str:
