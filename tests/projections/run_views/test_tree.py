@@ -117,3 +117,19 @@ def test_paths_of_any_shape_do_not_break_it_and_no_step_is_lost(paths):
 
 def test_a_path_as_deep_as_a_hostile_plan_makes_it_is_cut_not_followed():
     tree(recorded("r", [("c", StepRequested("a/" * 50_000 + "b", "critic", "a", 1, START))]))
+
+
+def test_a_critic_that_spoke_for_or_against_a_draft_is_marked():
+    """As in the lines of progress; a condition of one's own gives no verdict beside whether it holds."""
+
+    def verdict(critique: Critique) -> str:
+        draft = DraftRef(1, "a")
+        asked = StepRequested("judge", "critic", "judge", 1, START, draft)
+        told = DraftCritiqued("judge", 1, draft, critique)
+        return leaves(tree(recorded("r", [("", asked), ("", told)])))["judge"].verdict
+
+    assert verdict(Critique(0.5, approved=False)) == "did not approve it"
+    assert verdict(Critique(0.5, approved=True)) == "approved it"
+    assert verdict(Critique(0.5)) == ""
+    held = Critique(0.0, approved=False, scored=False, critic="judge", measures={"judge": 0.0})
+    assert verdict(held) == ""

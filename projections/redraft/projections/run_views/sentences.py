@@ -261,6 +261,11 @@ def condition_text(critique: Critique) -> str:
     return told.get(critique.measures[critique.critic], "")
 
 
+def verdict_text(critique: Critique) -> str:
+    """Returns what a critic said of its draft beside a score: that it approved it, or not (a veto); else nothing."""
+    return {True: "approved it", False: "did not approve it", None: ""}[critique.approved]
+
+
 def _describe_critique(critique: Critique, draft: DraftRef, who: str) -> str:
     if held := condition_text(critique):
         return f"of draft {draft.version} the condition {plain(critique.critic, NAME_LENGTH)} {held}"
@@ -269,7 +274,7 @@ def _describe_critique(critique: Critique, draft: DraftRef, who: str) -> str:
         for lines, noun in ((critique.errors, "error"), (critique.suggestions, "suggestion"))
         if lines
     ]
-    verdict = {True: "approved it", False: "did not approve it", None: ""}[critique.approved]
+    verdict = verdict_text(critique)
     tail = f" ({', '.join(found)})" if found else ""
     marks = f" ({plain(marks_text(critique))})" if says_more(critique) else ""
     if not critique.scored:

@@ -29,7 +29,7 @@ from redraft.events.messages.usage import Usage
 from redraft.projections.display import NAME_LENGTH, in_one_line, plain, values_text
 from redraft.projections.run_views.narrative import Vetoes, is_unjudged, plan_path
 from redraft.projections.run_views.people_asked import waiting_text
-from redraft.projections.run_views.sentences import condition_text
+from redraft.projections.run_views.sentences import condition_text, verdict_text
 from redraft.projections.run_views.state import state_at
 from redraft.projections.run_views.tree_model import Branch, Group, Iteration, Leaf, Loop, NodeStatus, Summary, Tree
 
@@ -272,8 +272,10 @@ def _note_answer(
         done = replace(known, status="done", finished=time, seconds=seconds, draft=draft, error="")
         done = replace(done, changed=values_text(changed)) if changed else done
         if said is not None:
-            marks, issues = condition_text(said) or plain(marks_text(said)), len(said.issues)
-            done = replace(done, score=said.known_score, scale=said.scale, marks=marks, issues=issues)
+            held = condition_text(said)
+            marks, verdict = held or plain(marks_text(said)), "" if held else verdict_text(said)
+            done = replace(done, score=said.known_score, scale=said.scale, marks=marks, issues=len(said.issues))
+            done = replace(done, verdict=verdict)
         facts.leaves[path] = done
         facts.unanswered.pop(path, None)
 

@@ -24,8 +24,9 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
     `seconds` is the time between both; `attempts` counts the tries; `draft` is the version it made, judged or
     published; `score` (0..1) is a critic's, shown on `scale`, with its criteria in `marks`; `error` is the message of
     the last failure; `usage` is the total of all attempts. `chosen` is the name of the arm if the step chose among
-    several. `issues` counts those that a critique places in its draft, `edits` those that a refiner made instead of
-    writing the whole text, and `saved_tokens` is what that saved, by estimate. `overruled` names the critics whose
+    several. `verdict` says in words whether a critic approved its draft, where it said so: not to is a veto. `issues`
+    counts those that a critique places in its draft, `edits` those that a refiner made instead of writing the whole
+    text, and `saved_tokens` is what that saved, by estimate. `overruled` names the critics whose
     veto an approval overrules. An `inherited` step was done in the parent of this fork, which has its time and
     usage. `reused` is the event whose verdict was taken again, of the run `reused_from` if that is another. `late` is
     a verdict that its panel did not wait for, and which does not count. `changed` are the values of the run's state
@@ -51,6 +52,7 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
     inherited: bool = False
     chosen: str = ""
     overruled: str = ""
+    verdict: str = ""
     issues: int = 0
     edits: int = 0
     saved_tokens: int = 0

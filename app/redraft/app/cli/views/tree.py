@@ -124,6 +124,7 @@ def _leaf(leaf: Leaf, *, compared: bool) -> Text:
     facts += [leaf.marks] if leaf.marks else []
     facts += [leaf.changed] if leaf.changed else []
     facts += [f"draft {leaf.draft}"] if leaf.draft is not None else []
+    facts += [leaf.verdict] if leaf.verdict else []
     facts += [counted(leaf.issues, "issue")] if leaf.issues else []
     facts += [counted(leaf.edits, "edit")] if leaf.edits else []
     facts += [f"about {counted(leaf.saved_tokens, 'token')} saved"] if leaf.saved_tokens else []

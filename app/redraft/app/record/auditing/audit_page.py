@@ -170,6 +170,7 @@ def leaf_row(leaf: Leaf, depth: int) -> StepRow:
     facts = (
         states.get(leaf.status, "no longer needed"),
         leaf.marks,
+        leaf.verdict,
         leaf.changed,
         late,
         tries,
