@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from itertools import count
 from pathlib import Path
 
 import pytest
 from tests.app.cli_calls import call, document, one_line
 
-from redraft.actors import Critique, Workflow, critic, generator, refiner, score
+from redraft.actors import Critique, Workflow, critic, generator, read_plan, refiner, score
 from redraft.app import Settings, refine
 
 CLI = Path(__file__).parents[3] / "docs" / "cli.md"
@@ -96,6 +97,52 @@ async def test_it_ends_as_a_real_run_with_the_same_scores_does():
     assert found["spreads"]["score"]["max"] == real.score == 0.95
     assert found["spreads"]["steps"]["max"] == 1 + len(real.critiques) + len(real.attempts)
     assert found["free"] == ["write", "judge", "improve"]
+
+
+BEST_OF = """
+name: best
+steps:
+  - parallel:
+      name: Drafts
+      steps: [generate: {actor: write, name: one}, generate: {actor: write, name: two}]
+      judge: {actor: judge}
+  - repeat:
+      until: score >= 0.7
+      max_iterations: 4
+      body: [critique: {actor: strict}, refine: {actor: improve}]
+"""
+
+
+async def test_drafts_get_their_scores_in_order_whichever_critic_sees_them_first():
+    """Of two drafts the judge takes the second; the critic of the loop judges that one, and those made from it."""
+    scores, known = [0.1, 0.3, 0.3, 0.5, 0.65, 0.9], dict[str, float]()
+    number = count(1)
+
+    def scored(draft):
+        if draft.text not in known:
+            known[draft.text] = scores[len(known)]
+        return Critique(known[draft.text])
+
+    actors = [
+        generator(name="write")(lambda brief: f"draft {next(number)}"),
+        critic(name="judge")(scored),
+        critic(name="strict")(scored),
+        refiner(name="improve")(lambda draft: f"draft {next(number)}"),
+    ]
+    real = await refine(Workflow.of(read_plan(BEST_OF), actors), "Tides", settings=Settings(store="memory:"))
+    found = document("simulate", plan(BEST_OF), "--critic", f"scores({', '.join(map(str, scores))})", "--runs", "3")
+    assert found["outcomes"] == {real.outcome: 3} == {"accepted": 3}
+    assert found["iterations"] == {str(real.iterations): 3}
+    assert found["spreads"]["score"]["max"] == real.score == 0.9
+
+
+def test_a_step_with_scores_of_its_own_gives_them_to_the_drafts_that_it_judges():
+    body = "body: [critique: {actor: judge, name: strict}"
+    one_actor = plan(BEST_OF.replace("body: [critique: {actor: strict}", body))
+    own = ("--critic", "judge=scores(0.1, 0.2)", "--critic", "strict=scores(0.3, 0.4, 0.9)")
+    found = document("simulate", one_actor, *own, "--runs", "3")
+    assert found["iterations"] == {"3": 3}
+    assert found["spreads"]["score"]["max"] == 0.9
 
 
 def test_a_seed_is_the_same_numbers():

@@ -45,7 +45,10 @@ class Noisy(msgspec.Struct, frozen=True):
 
 
 class Scores(msgspec.Struct, frozen=True):
-    """A critic that gives the drafts of a run these scores one after another, and the last one to all later drafts."""
+    """Critics that give the drafts of a run these scores, as each is first judged, and the last one to all later ones.
+
+    All critics that this guess is for follow one order: a draft has the same score from each of them.
+    """
 
     scores: tuple[Share, ...]
 
@@ -117,7 +120,12 @@ class Guesses(msgspec.Struct, frozen=True):
 
 def about(guesses: Mapping[str, G], step: str, actor: str = "") -> G:
     """Returns the guess for this step, else for this actor, else for all."""
-    return guesses.get(step) or guesses.get(actor) or guesses[""]
+    return guesses[_name_about(guesses, step, actor)]
+
+
+def _name_about(guesses: Mapping[str, G], step: str, actor: str) -> str:
+    """Returns the name under which the guess for this step is given."""
+    return next((name for name in (step, actor) if name in guesses), "")
 
 
 def read_guesses(
@@ -273,7 +281,7 @@ class GuessedAnswers:
             case "refiner", DraftRef() as draft:
                 return Refined(*place, self._refine(step, draft), usage=used, state=changes)
             case "critic", DraftRef() as draft:
-                return Critiqued(*place, draft, self._critique(request, step, draft), used, changes)
+                return Critiqued(*place, draft, self._critique(step, draft), used, changes)
             case "publisher", DraftRef() as draft:
                 return Published(*place, draft, Receipt("nowhere"), used, changes)
             case "step", _:
@@ -291,7 +299,7 @@ class GuessedAnswers:
         self._quality[sha256(text.encode()).hexdigest()] = within(quality)
         return text
 
-    def _critique(self, request: StepRequested, step: Step, draft: DraftRef) -> Critique:
+    def _critique(self, step: Step, draft: DraftRef) -> Critique:
         if step.condition:
             quality = self.quality(draft)
             return Critique(0.0, scored=False, measures=self._measures.of(step, quality, quality))
@@ -302,8 +310,8 @@ class GuessedAnswers:
             measures = self._measures.of(step, float(passes), self.quality(draft))
             return Critique(float(passes), errors=faults, criteria=marks, measures=measures)
         guess = about(self._guesses.critics, step.name, step.actor)
-        marks = tuple(Mark(each.name, self._score(request, guess, draft)) for each in step.criteria)
-        score = self._score(request, guess, draft)
+        marks = tuple(Mark(each.name, self._score(step, guess, draft)) for each in step.criteria)
+        score = self._score(step, guess, draft)
         if marks:
             score = fmean([mark.score for mark in marks], [each.weight for each in step.criteria])
         errors = tuple("guessed" for _ in range(round((1.0 - score) * FAULTS)))
@@ -318,12 +326,12 @@ class GuessedAnswers:
     def _confidence(self, guess: CriticGuess) -> float:
         return within(self._random.gauss(guess.confidence, guess.sd)) if isinstance(guess, Noisy) else 1.0
 
-    def _score(self, request: StepRequested, guess: CriticGuess, draft: DraftRef) -> float:
+    def _score(self, step: Step, guess: CriticGuess, draft: DraftRef) -> float:
         match guess:
             case Noisy(sd=sd, bias=bias):
                 return within(self._random.gauss(self.quality(draft) + bias, sd))
             case Scores(scores=scores):
-                judged = self._judged.setdefault(request.actor, {})
+                judged = self._judged.setdefault(_name_about(self._guesses.critics, step.name, step.actor), {})
                 return scores[min(judged.setdefault(draft.sha256, len(judged)), len(scores) - 1)]
             case _:
                 assert_never(guess)
