@@ -211,6 +211,7 @@ REFUSED: list[tuple[Plan, str, str]] = [
     (plan(WRITE, loop(JUDGE, IMPROVE, LINT)), "Refinement/lint", "gates are asked before other critics; put it before"),
     (plan(WRITE, loop(LINT, IMPROVE, TEST)), "Refinement/test", "put it before lint"),
     (plan(WRITE, loop(JUDGE, IMPROVE, Parallel("Gates", (LINT, TEST)))), "Refinement/Gates", "put it before judge"),
+    (plan(WRITE, loop(LINT, IMPROVE, JUDGE)), "Refinement/judge", "it judges a draft that the gate lint has not seen"),
     (plan(WRITE, twice("critic"), IMPROVE, twice("publisher", wait=1)), "Panel", "is already that of a node beside it"),
     (plan(WRITE, loop(IMPROVE)), "Refinement", "nothing in the body judges what an iteration ends with; add a critic"),
     (plan(WRITE, JUDGE, loop(SAVE)), "Refinement", "nothing in the body judges what an iteration ends with"),

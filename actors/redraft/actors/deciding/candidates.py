@@ -7,17 +7,16 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from redraft.actors.conditions.reading import SCORE, critics_of, declares, share_of_gain
-from redraft.actors.deciding.closing import question_due
+from redraft.actors.conditions.reading import critics_of
 from redraft.actors.deciding.credit import review_acceptance
 from redraft.actors.deciding.facts import Track, is_known, reach, tracked
 from redraft.actors.deciding.judgement import Judgement
 from redraft.actors.deciding.state import Candidate, Frame, RunState, failed_a_gate, is_publisher
 from redraft.actors.plans.endings import is_question
-from redraft.actors.plans.paths import asks_people, step_key
+from redraft.actors.plans.paths import step_key
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import DraftCritiqued, LoopEnded
-from redraft.events.messages.plan import DEFAULT_ROLLBACK_MARGIN, Approve, Node, Repeat, Step, nodes_of
+from redraft.events.messages.plan import Approve, Node, Repeat, nodes_of
 
 
 def judgement_of_draft(state: RunState, ref: DraftRef) -> Judgement | None:
@@ -282,7 +281,7 @@ def why_withheld(state: RunState, top: Frame, place: int) -> str:
     if state.rules < 2:
         return describe_failed_gate(current) if _failed_outside(current, top, place) else ""
     passed = [node for frame in state.frames[:-1] for node in frame.body[: frame.index]]
-    if not any(map(_asks_people, (*passed, *top.body[:place]))) or _is_approved(state, current):
+    if not any(map(asks_inside, (*passed, *top.body[:place]))) or is_approved(state, current):
         return why_barred(state, current)
     return why_barred(state, current) or f"people did not approve draft {current.ref.version if current else 0}"
 
@@ -310,81 +309,13 @@ def finished_drafts(state: RunState, *frames: Frame) -> tuple[DraftRef, ...]:
     return tuple([ref for ref in made if not why_barred(state, Candidate(ref))])
 
 
-def draft_to_work_on(state: RunState, step: Step) -> Candidate | None:
-    """Returns the draft to work on: after a refinement that scored far lower, the best one again."""
-    current = state.current
-    if state.failure:
-        return draft_to_salvage(state) if state.rules >= 2 else state.best
-    top = state.frames[-1]
-    if step.role != "refiner" or top.node is None or current is None or current.judgement is None:
-        return current
-    best = draft_to_refine(state, top)
-    if best is None or best.judgement is None or current.judgement.failed:
-        return current
-    margin, fell = top.node.rollback_margin, best.judgement.score - current.judgement.score
-    critics, name, known = critics_of(top.node.body), top.node.rollback_of or SCORE, True
-    fell = round(fell, 9) if state.rules >= 8 else fell  # 0.9 - 0.7 is more than 0.2 in binary
-    if declares(critics):
-        margin = share_of_gain(margin, top.node.rollback_top, DEFAULT_ROLLBACK_MARGIN, name, critics)
-        fell = round(best.judgement.mark(name) - current.judgement.mark(name), 9)
-        known = is_known(name, current.judgement, critics, state.rules)
-    if current.judgement.gate == "failed" != best.judgement.gate:
-        return best if margin < 1 else current
-    return best if known and fell > margin else current
-
-
-def draft_to_salvage(state: RunState) -> Candidate | None:
-    """Returns the draft of a run that cannot go on which may be published; None when there is none.
-
-    By rules 2 that is the best of the loop in which the run failed, or else of the next one around, but no draft from
-    before the loops. If people decide, it is the one that they approved, and none while they would have to be asked
-    once more, or are to decide at a loop's end.
-    """
-    if state.rules < 2:
-        return None if _is_held_back(state) else state.best
-    if any(map(_asks_people, _nodes_to_come(state))) or any(map(question_due, state.frames)):
-        return None
-    drafts = (left_on_failure(state, frame) for frame in reversed(state.frames))
-    return next((each for each in drafts if each is not None), None)
-
-
-def left_on_failure(state: RunState, frame: Frame) -> Candidate | None:
-    """Returns the draft a loop ends with when the run cannot go on: its own best, or the last of a loop inside it."""
-    if state.rules < 2:
-        return state.best
-    own = best_of(state, (each for each in frame.judged if _is_fit(state, each)))
-    return own or (frame.inner if frame.inner and _is_fit(state, frame.inner) else None)
-
-
-def _is_fit(state: RunState, draft: Candidate) -> bool:
-    decide = state.approved is not None or any(asks_people(frame.node) for frame in state.frames)
-    return not why_barred(state, draft) and (not decide or _is_approved(state, draft))
-
-
-def _is_approved(state: RunState, draft: Candidate | None) -> bool:
+def is_approved(state: RunState, draft: Candidate | None) -> bool:
     return draft is not None and state.approved is not None and state.approved.sha256 == draft.ref.sha256
 
 
-def _nodes_to_come(state: RunState) -> tuple[Node, ...]:
-    """Returns the nodes of the plan that have not begun; loops in progress are not among them."""
-    above = (*state.frames[1:], Frame(()))
-    places = [frame.index + (over.node is not None) for frame, over in zip(state.frames, above, strict=True)]
-    return tuple(node for frame, place in zip(state.frames, places, strict=True) for node in frame.body[place:])
-
-
-def _asks_people(node: Node) -> bool:
+def asks_inside(node: Node) -> bool:
     """Returns whether people decide in this node, at any depth; a question at a loop's end may not be asked at all."""
     return any(type(each) is Approve for _, each in nodes_of((node,), own=True)) and not is_question(node)
-
-
-def _is_held_back(state: RunState) -> bool:
-    """Returns whether, by rules 1, people still had to decide, or a gate outside of loops failed the best draft."""
-    if state.frames[-1].node is None and state.loop is None and failed_a_gate(state.best):
-        return True
-    coming = (node for frame in state.frames for node in frame.body[frame.index :])
-    return any(asks_people(frame.node) for frame in state.frames) or any(
-        isinstance(node, Approve) or (isinstance(node, Repeat) and asks_people(node)) for node in coming
-    )
 
 
 def _drafts_of(state: RunState, loop: Frame, of: str = "") -> tuple[Candidate, ...]:

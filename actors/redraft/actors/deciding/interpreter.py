@@ -14,10 +14,8 @@ from redraft.actors.deciding.candidates import (
     beyond_people,
     describe_failed_gate,
     draft_to_keep,
-    draft_to_salvage,
     finished_drafts,
     judged_before,
-    left_on_failure,
     why_barred,
     why_nothing_leaves,
     why_withheld,
@@ -31,6 +29,7 @@ from redraft.actors.deciding.panels import limit_due, next_of_parallel
 from redraft.actors.deciding.requests import make_request
 from redraft.actors.deciding.reusing import NO_MEMORY, Memory, with_reuse
 from redraft.actors.deciding.run_values import is_unfinished, visible_values
+from redraft.actors.deciding.salvage import draft_to_salvage, left_on_failure
 from redraft.actors.deciding.skipping import skip
 from redraft.actors.deciding.state import (
     Candidate,

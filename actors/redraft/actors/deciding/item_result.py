@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from redraft.actors.deciding.candidates import draft_to_salvage
 from redraft.actors.deciding.evolve import fold
+from redraft.actors.deciding.salvage import draft_to_salvage
 from redraft.actors.deciding.state import RunState
 from redraft.events.messages.commands import Failed, Generated
 from redraft.events.messages.domain_events import DomainEvent, DraftMade, ItemOf, RunEnded

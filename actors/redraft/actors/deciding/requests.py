@@ -6,15 +6,18 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final, assert_never
 
-from redraft.actors.deciding.candidates import draft_to_work_on, finished_drafts
+from redraft.actors.conditions.reading import SCORE, critics_of, declares, share_of_gain
+from redraft.actors.deciding.candidates import draft_to_refine, finished_drafts
 from redraft.actors.deciding.excusing import told_failures
+from redraft.actors.deciding.facts import is_known
 from redraft.actors.deciding.judgement import Judgement, join_row
 from redraft.actors.deciding.reusing import with_key
+from redraft.actors.deciding.salvage import draft_to_salvage
 from redraft.actors.deciding.state import Candidate, Frame, RunState
 from redraft.actors.plans.paths import critics_before
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import StepRequested
-from redraft.events.messages.plan import Step
+from redraft.events.messages.plan import DEFAULT_ROLLBACK_MARGIN, Step
 
 GRACE: Final = timedelta(hours=1)
 """How long after its timeout an answer is awaited; longer if its request is known to wait in its queue."""
@@ -32,6 +35,29 @@ def _longest_wait(timeout: float) -> timedelta:
 def longest_wait(step: Step) -> timedelta:
     """Returns how long after its request the answer of a step is due."""
     return LOOK_AFTER if step.role == "run" else _longest_wait(step.timeout)
+
+
+def draft_to_work_on(state: RunState, step: Step) -> Candidate | None:
+    """Returns the draft to work on: after a refinement that scored far lower, the best one again."""
+    current = state.current
+    if state.failure:
+        return draft_to_salvage(state) if state.rules >= 2 else state.best
+    top = state.frames[-1]
+    if step.role != "refiner" or top.node is None or current is None or current.judgement is None:
+        return current
+    best = draft_to_refine(state, top)
+    if best is None or best.judgement is None or current.judgement.failed:
+        return current
+    margin, fell = top.node.rollback_margin, best.judgement.score - current.judgement.score
+    critics, name, known = critics_of(top.node.body), top.node.rollback_of or SCORE, True
+    fell = round(fell, 9) if state.rules >= 8 else fell  # 0.9 - 0.7 is more than 0.2 in binary
+    if declares(critics):
+        margin = share_of_gain(margin, top.node.rollback_top, DEFAULT_ROLLBACK_MARGIN, name, critics)
+        fell = round(best.judgement.mark(name) - current.judgement.mark(name), 9)
+        known = is_known(name, current.judgement, critics, state.rules)
+    if current.judgement.gate == "failed" != best.judgement.gate:
+        return best if margin < 1 else current
+    return best if known and fell > margin else current
 
 
 def make_request(state: RunState, step: Step, path: str, now: datetime, draft: DraftRef | None = None) -> StepRequested:

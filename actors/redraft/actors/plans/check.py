@@ -262,22 +262,28 @@ def _check_node(node: Node, path: str) -> None:
 def _check_gates(nodes: Sequence[Node], parent: str, *, repeated: bool) -> None:
     """Raises PlanError unless gates come before the other critics of a row, and save those the work.
 
-    In a loop's body, which is `repeated`, all gates stand in its first row: critics before them could end the loop with
-    a draft that these gates have not seen.
+    In a loop's body, which is `repeated`, gates stand before all critics, and no step changes the draft between: else
+    critics could end the loop with a draft that the gates have not seen.
     """
-    before = row = ""
+    before = row = gate = ""
+    changed = False
     for node in nodes:
         steps = node.steps if isinstance(node, Parallel) else (node,)
         critics = [step for step in steps if isinstance(step, Step) and step.role == "critic"]
-        if before and any(step.gate for step in critics):
-            raise PlanError(
-                path_of(parent, node.name), f"gate: gates are asked before other critics; put it before {before}"
-            )
+        gates = [step.name for step in critics if step.gate]
+        path = path_of(parent, node.name)
+        if before and gates:
+            raise PlanError(path, f"gate: gates are asked before other critics; put it before {before}")
+        if repeated and critics and gate and changed:
+            raise PlanError(path, f"it judges a draft that the gate {gate} has not seen; put it right behind that")
         row = node.name if critics else row
         if not critics:
             before = before if role_of(node) == "step" else row if repeated else ""
-        elif not all(step.gate for step in critics):
+            changed = changed or role_of(node) in ("generator", "refiner") or isinstance(node, Repeat | Each)
+        elif len(gates) < len(critics):
             before = node.name
+        if gates:
+            gate, changed = gates[-1], False
 
 
 def _check_repeat(repeat: Repeat, path: str) -> None:

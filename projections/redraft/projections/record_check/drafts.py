@@ -10,7 +10,7 @@ from redraft.events.messages import domain_events as events
 from redraft.events.messages.content import Draft, DraftRef, digest
 from redraft.events.messages.domain_events import DomainEvent
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Approve, Node, Repeat, loops_of
+from redraft.events.messages.plan import Approve, Node, Repeat, loops_of, steps_of
 from redraft.events.messages.redaction import ERASED
 from redraft.projections.record_check.chain import Finding, finding_at
 from redraft.projections.record_check.loop_conditions import (
@@ -148,14 +148,32 @@ def publishable_draft(walk: Walk) -> Rated | None:
     asks = any(each.questioned for each in walk.frames) or any(map(_asks_people, coming))
     if walk.rules < 2 or asks:
         return None
-    left = (draft_of_failed_loop(walk, frame) for frame in reversed(walk.frames))
-    return next((each for each in left if each is not None), None)
+    while depth >= 0:
+        left = draft_of_failed_loop(walk, walk.frames[depth])
+        if left is not None and not any(_awaits_gate(walk, each, 1) for each in walk.frames[:depth]):
+            return left
+        depth -= 1
+    return None
 
 
 def draft_of_failed_loop(walk: Walk, frame: Frame) -> Rated | None:
-    """Returns the draft that leaves a loop when the run cannot go on: its best, or that of an inner loop."""
+    """Returns the draft that leaves a loop when the run cannot go on: its best, or that of an inner loop.
+
+    By rules 8 none that a gate, in this loop or behind the loops, has still to see.
+    """
     own = best_of(walk, (each for each in frame.judged if _is_fit(walk, each)))
-    return own or (frame.inner if frame.inner and _is_fit(walk, frame.inner) else None)
+    inner = frame.inner if frame.inner and _is_fit(walk, frame.inner) else None
+    if _awaits_gate(walk, frame, 0):
+        return own if frame.loop is not None else None
+    return own or inner
+
+
+def _awaits_gate(walk: Walk, frame: Frame, behind: int) -> bool:
+    """Returns whether a gate sees, later on, what comes of the node in progress, or of the one `behind` it."""
+    nodes = frame.body[frame.index + behind :]
+    if frame.loop is not None:
+        nodes = tuple(node for node in frame.loop.body if not isinstance(node, Repeat))
+    return walk.rules >= 8 and any(step.gate for _, step in steps_of(nodes, own=True))
 
 
 def _is_fit(walk: Walk, draft: Rated) -> bool:

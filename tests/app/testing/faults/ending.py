@@ -61,7 +61,7 @@ ENDING = [
     ),
     Fault(
         "refinement goes back from a draft on which a step failed",
-        "actors.deciding.candidates",
+        "actors.deciding.requests",
         "draft_to_work_on",
         "or best.judgement is None or current.judgement.failed:",
         "or best.judgement is None:",
@@ -69,10 +69,18 @@ ENDING = [
     ),
     Fault(
         "published without the word of people who are asked at a loop's end",
-        "actors.deciding.candidates",
+        "actors.deciding.salvage",
         "draft_to_salvage",
         " or any(map(question_due, state.frames))",
         "",
         13,
+    ),
+    Fault(
+        "draft published that a gate was still to see",
+        "actors.deciding.salvage",
+        "left_on_failure",
+        "state.rules < CRITICS_DECIDE or not _gates_to_come(frame)",
+        "True",
+        469,
     ),
 ]
