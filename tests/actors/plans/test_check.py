@@ -13,7 +13,7 @@ from tests.actors.strategies_plans import plans, steady
 from redraft.actors.plans.check import MAX_DEPTH, MAX_NODES, check_plan, check_ready
 from redraft.events.errors import PlanError
 from redraft.events.messages.conditions import AnyOf, Compare, Condition, approved, outputs, plateau, score
-from redraft.events.messages.plan import Arm, Node, Parallel, Plan, Repeat, Retry, Role, Step
+from redraft.events.messages.plan import Approve, Arm, Node, Parallel, Plan, Repeat, Retry, Role, Step
 
 
 def work(role: Role, name: str, **settings: Any) -> Step:
@@ -208,10 +208,11 @@ REFUSED: list[tuple[Plan, str, str]] = [
         "nothing judges the draft before it is published",
     ),
     (plan(WRITE, loop(SAVE, JUDGE)), "Refinement/save", "nothing judges the draft"),
-    (plan(WRITE, loop(JUDGE, IMPROVE, LINT)), "Refinement/lint", "gates are asked before other critics; put it before"),
-    (plan(WRITE, loop(LINT, IMPROVE, TEST)), "Refinement/test", "put it before lint"),
-    (plan(WRITE, loop(JUDGE, IMPROVE, Parallel("Gates", (LINT, TEST)))), "Refinement/Gates", "put it before judge"),
-    (plan(WRITE, loop(LINT, IMPROVE, JUDGE)), "Refinement/judge", "it judges a draft that the gate lint has not seen"),
+    (plan(WRITE, loop(JUDGE, IMPROVE, LINT)), "Refinement/lint", "may end with a draft that gate lint has not"),
+    (plan(WRITE, loop(LINT, IMPROVE, TEST)), "Refinement/test", "may end with a draft that gate lint has not"),
+    (plan(WRITE, loop(JUDGE, IMPROVE, Parallel("Gates", (LINT, TEST)))), "Refinement/Gates", "all critics in one row"),
+    (plan(WRITE, loop(LINT, IMPROVE, JUDGE)), "Refinement/judge", "may end with a draft that gate lint has not"),
+    (plan(WRITE, loop(JUDGE, Approve("ann"), LINT, until=approved)), "Refinement/lint", "that gate lint has not seen"),
     (plan(WRITE, twice("critic"), IMPROVE, twice("publisher", wait=1)), "Panel", "is already that of a node beside it"),
     (plan(WRITE, loop(IMPROVE)), "Refinement", "nothing in the body judges what an iteration ends with; add a critic"),
     (plan(WRITE, JUDGE, loop(SAVE)), "Refinement", "nothing in the body judges what an iteration ends with"),

@@ -225,7 +225,7 @@ def _tuple(nodes: object, path: str) -> tuple[object, ...]:
     return nodes
 
 
-def _check_siblings(nodes: Sequence[Node], parent: str, *, repeated: bool = False) -> None:
+def _check_siblings(nodes: Sequence[Node], parent: str) -> None:
     """Checks all names first: a path identifies a node only if the names differ."""
     seen: set[str] = set()
     for node in nodes:
@@ -236,7 +236,7 @@ def _check_siblings(nodes: Sequence[Node], parent: str, *, repeated: bool = Fals
         seen.add(node.name)
     for node in nodes:
         _check_node(node, path_of(parent, node.name))
-    _check_gates(nodes, parent, repeated=repeated)
+    _check_gates(nodes, parent)
 
 
 def _check_node(node: Node, path: str) -> None:
@@ -259,31 +259,35 @@ def _check_node(node: Node, path: str) -> None:
             assert_never(node)
 
 
-def _check_gates(nodes: Sequence[Node], parent: str, *, repeated: bool) -> None:
-    """Raises PlanError unless gates come before the other critics of a row, and save those the work.
-
-    In a loop's body, which is `repeated`, gates stand before all critics, and no step changes the draft between: else
-    critics could end the loop with a draft that the gates have not seen.
-    """
-    before = row = gate = ""
-    changed = False
+def _check_gates(nodes: Sequence[Node], parent: str) -> None:
+    """Raises PlanError unless gates come before other critics: they save those the work."""
+    before = ""
     for node in nodes:
         steps = node.steps if isinstance(node, Parallel) else (node,)
         critics = [step for step in steps if isinstance(step, Step) and step.role == "critic"]
-        gates = [step.name for step in critics if step.gate]
-        path = path_of(parent, node.name)
-        if before and gates:
-            raise PlanError(path, f"gate: gates are asked before other critics; put it before {before}")
-        if repeated and critics and gate and changed:
-            raise PlanError(path, f"it judges a draft that the gate {gate} has not seen; put it right behind that")
-        row = node.name if critics else row
+        if before and any(step.gate for step in critics):
+            raise PlanError(
+                path_of(parent, node.name), f"gate: gates are asked before other critics; put it before {before}"
+            )
         if not critics:
-            before = before if role_of(node) == "step" else row if repeated else ""
-            changed = changed or role_of(node) in ("generator", "refiner") or isinstance(node, Repeat | Each)
-        elif len(gates) < len(critics):
+            before = before if role_of(node) == "step" else ""
+        elif not all(step.gate for step in critics):
             before = node.name
-        if gates:
-            gate, changed = gates[-1], False
+
+
+def _check_gates_of_loop(repeat: Repeat, path: str) -> None:
+    """Raises PlanError for a loop with gates whose critics do not stand in one row: some could end it without them."""
+    rows: list[list[tuple[str, Step]]] = [[]]
+    for node in repeat.body:
+        if role_of(node) == "critic":
+            rows[-1] += [(node.name, step) for _, step in steps_of((node,))]
+        elif role_of(node) != "step":
+            rows.append([])
+    judging = [row for row in rows if row]
+    gate = next((step.name for row in judging for _, step in row if step.gate), "")
+    if gate and len(judging) > 1:
+        fault = f"the loop may end with a draft that gate {gate} has not seen; put all critics in one row"
+        raise PlanError(path_of(path, judging[1][0][0]), fault)
 
 
 def _check_repeat(repeat: Repeat, path: str) -> None:
@@ -308,7 +312,8 @@ def _check_repeat(repeat: Repeat, path: str) -> None:
         raise PlanError(path, f"until: {error}") from None
     if not repeat.body:
         raise PlanError(path, "body is empty; give it at least a critic and a refiner")
-    _check_siblings(repeat.body, path, repeated=True)
+    _check_siblings(repeat.body, path)
+    _check_gates_of_loop(repeat, path)
     check_late_critics(repeat.body, path)
     if asks_people(repeat) and not any(isinstance(term, Approved) for term in terms(repeat.until)):
         remedy = "write until: approved, or put the approve after the loop"

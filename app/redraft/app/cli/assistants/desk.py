@@ -77,8 +77,9 @@ class Desk:
         by = BEGUN_HERE if self.settings.bus == LOCAL else BEGUN_ELSEWHERE
         plan = offer.plan_for(brief, wishes)
         sent: list[StartRun] = []
-        chosen_tags, tell = check_tags(tags), sent.append
-        run = await self.client.submit(plan, brief, key=key, tags=chosen_tags, by=by, files=offer.files, sent=tell)
+        run = await self.client.submit(
+            plan, brief, key=key, tags=check_tags(tags), by=by, files=offer.files, sent=sent.append
+        )
         recorded = False
         with suppress(TimeoutError):
             async with asyncio.timeout(ARRIVAL):
