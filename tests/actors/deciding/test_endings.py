@@ -12,7 +12,7 @@ from tests.properties.test_deciding_properties import RUN, Run, step
 
 from redraft.actors.conditions.text import parse_condition
 from redraft.actors.deciding.forking import why_unfit
-from redraft.actors.plans.check import check_plan
+from redraft.actors.plans.check import check_plan, check_ready
 from redraft.events.errors import PlanError
 from redraft.events.messages.commands import ApproveDraft, ChangeLimits, Completed, EditDraft, ExpireStep, StartRun
 from redraft.events.messages.conditions import outputs, plateau, score, state
@@ -20,12 +20,13 @@ from redraft.events.messages.content import Brief
 from redraft.events.messages.domain_events import (
     ApprovalRequested,
     DraftPublished,
+    LimitsChanged,
     LoopEnded,
     Outcome,
     Parent,
     RunEnded,
 )
-from redraft.events.messages.plan import Approve, Budget, Ending, Node, OnFailure, OnOscillation, Plan, Repeat
+from redraft.events.messages.plan import Approve, Budget, Ending, Node, OnFailure, OnOscillation, Parallel, Plan, Repeat
 from redraft.projections.record_check import check_events
 
 BODY = (JUDGE, IMPROVE)
@@ -224,13 +225,59 @@ def test_a_later_loop_that_is_accepted_publishes_without_the_question_of_the_fir
     assert findings(run) == ()
 
 
-def test_a_plan_that_changes_what_people_were_asked_about_at_a_loops_end_is_refused() -> None:
-    inner = loop(name="Inner", exhausted="ask")
-    later = Repeat("Outer", score >= 0.9, 2, (inner, JUDGE, IMPROVE))
-    for steps in ((loop(exhausted="ask"), loop(name="Second")), (later,), (loop(exhausted="ask"), IMPROVE, JUDGE)):
-        with pytest.raises(PlanError, match="save: a step before this one changes what people approved"):
-            begun(*steps)
-    begun(Repeat("Outer", score >= 0.9, 2, (JUDGE, IMPROVE, inner)))
+PLATEAUS = (score >= 0.9) | plateau(0.1, 1)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (loop(exhausted="ask"), loop(name="Second")),
+        (loop(exhausted="ask"), loop(name="Second", plateaued="ask")),
+        (loop(exhausted="ask"), replace(loop(name="Second", exhausted="ask"), until=PLATEAUS)),
+        (loop(exhausted="ask"), loop(name="Second", exhausted="ask", oscillation="publish")),
+        (loop(exhausted="ask"), IMPROVE, JUDGE),
+        (Repeat("Outer", score >= 0.9, 2, (loop(name="Inner", exhausted="ask"), JUDGE, IMPROVE)),),
+    ],
+)
+def test_a_plan_that_changes_what_people_were_asked_about_at_a_loops_end_is_refused(steps: tuple[Node, ...]) -> None:
+    with pytest.raises(PlanError, match="save: a step before this one changes what people approved"):
+        check_ready(plan(*steps))
+    check_ready(plan(*steps), begun=True)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (loop(exhausted="ask"), loop(name="Second", exhausted="ask")),
+        (loop(exhausted="ask"), replace(loop(name="Second", exhausted="ask", plateaued="fail"), until=PLATEAUS)),
+        (loop(exhausted="ask"), loop(name="Second"), Approve("editor")),
+        (Repeat("Outer", score >= 0.9, 2, (JUDGE, IMPROVE, loop(name="Inner", exhausted="ask"))),),
+    ],
+)
+def test_a_plan_that_asks_about_each_change_is_right(steps: tuple[Node, ...]) -> None:
+    check_ready(plan(*steps))
+
+
+def test_a_run_that_began_with_a_plan_that_is_refused_today_goes_on_with_other_limits() -> None:
+    gate = replace(step("critic", "gate"), gate=True)
+    old = plan(loop(exhausted="ask"), loop(name="Second", body=(gate, IMPROVE, JUDGE)))
+    run = Run(old)
+    go(run, (0, "one"))
+    run.send(ChangeLimits(RUN, "Second", max_iterations=5, by="ann"))
+    assert [type(each) for each in run.events][-1] is LimitsChanged
+    assert findings(run) == ()
+
+
+def test_people_may_let_the_state_decide_where_a_judge_chose() -> None:
+    """Then the loop's condition judges, and the checker knows it."""
+    best = Parallel("Best", (step("generator", "one"), step("generator", "two")), judge=step("critic", "rate"))
+    run = begun(Repeat("L", score >= 0.95, 2, (step("generator", "anew"), step("step", "look"), best)))
+    go(run, (0, "two"))
+    run.send(ChangeLimits(RUN, until=parse_condition("state.passed"), by="ann"))
+    run.send(Completed(RUN, "L[1]/look", 1, {"passed": True}))
+    go(run, (0, ""))
+    assert (end_of(run)[0], publications(run)) == ("accepted", 1)
+    assert findings(run) == ()
 
 
 def test_limits_changed_while_a_free_step_looks_at_the_last_draft_ask_nobody_else_about_it() -> None:

@@ -208,11 +208,6 @@ REFUSED: list[tuple[Plan, str, str]] = [
         "nothing judges the draft before it is published",
     ),
     (plan(WRITE, loop(SAVE, JUDGE)), "Refinement/save", "nothing judges the draft"),
-    (plan(WRITE, loop(JUDGE, IMPROVE, LINT)), "Refinement/lint", "may end with a draft that gate lint has not"),
-    (plan(WRITE, loop(LINT, IMPROVE, TEST)), "Refinement/test", "may end with a draft that gate lint has not"),
-    (plan(WRITE, loop(JUDGE, IMPROVE, Parallel("Gates", (LINT, TEST)))), "Refinement/Gates", "all critics in one row"),
-    (plan(WRITE, loop(LINT, IMPROVE, JUDGE)), "Refinement/judge", "may end with a draft that gate lint has not"),
-    (plan(WRITE, loop(JUDGE, Approve("ann"), LINT, until=approved)), "Refinement/lint", "that gate lint has not seen"),
     (plan(WRITE, twice("critic"), IMPROVE, twice("publisher", wait=1)), "Panel", "is already that of a node beside it"),
     (plan(WRITE, loop(IMPROVE)), "Refinement", "nothing in the body judges what an iteration ends with; add a critic"),
     (plan(WRITE, JUDGE, loop(SAVE)), "Refinement", "nothing in the body judges what an iteration ends with"),
@@ -318,3 +313,22 @@ def _refusal(plan: Plan) -> str:
     decoded = msgspec.json.decode(msgspec.json.encode(plan), type=Plan)
     assert decoded == plan
     return ""
+
+
+GATES_APART = [
+    (plan(WRITE, loop(JUDGE, IMPROVE, LINT)), "Refinement/lint", "may end with a draft that gate lint has not"),
+    (plan(WRITE, loop(LINT, IMPROVE, TEST)), "Refinement/test", "may end with a draft that gate lint has not"),
+    (plan(WRITE, loop(JUDGE, IMPROVE, Parallel("Gates", (LINT, TEST)))), "Refinement/Gates", "all critics in one row"),
+    (plan(WRITE, loop(LINT, IMPROVE, JUDGE)), "Refinement/judge", "may end with a draft that gate lint has not"),
+    (plan(WRITE, loop(JUDGE, Approve("ann"), LINT, until=approved)), "Refinement/lint", "that gate lint has not seen"),
+]
+
+
+@pytest.mark.parametrize(("faulty", "path", "fault"), GATES_APART)
+def test_a_loop_that_may_end_with_a_draft_that_its_gate_has_not_seen_is_refused_to_new_runs(
+    faulty: Plan, path: str, fault: str
+) -> None:
+    with pytest.raises(PlanError) as refused:
+        check_ready(faulty)
+    assert (refused.value.path, fault in refused.value.fault) == (path, True)
+    check_ready(faulty, begun=True)

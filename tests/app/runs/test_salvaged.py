@@ -55,6 +55,8 @@ ONCE = Retry(1)
 GATE, BROKEN_GATE = step(lint, gate=True), step(lint_breaks, gate=True, retry=ONCE)
 BREAKS = step(breaks, retry=ONCE)
 INNER = repeat("Inner", until="score >= 0.9", max_iterations=3, body=[judge, improve])
+BROKEN_INNER = repeat("Inner", until="score >= 0.9", max_iterations=3, body=[judge, BREAKS])
+POLISH = repeat("Polish", until="score >= 0.9", max_iterations=3, body=[GATE, judge, improve])
 
 
 @pytest.mark.parametrize(
@@ -73,6 +75,21 @@ INNER = repeat("Inner", until="score >= 0.9", max_iterations=3, body=[judge, imp
             [repeat("Outer", until="score >= 0.99", max_iterations=2, body=[GATE, judge, BREAKS])],
             ["draft 0"],
             id="own-gate-passed",
+        ),
+        pytest.param(
+            [repeat("Outer", until="outputs >= 5", max_iterations=2, body=[INNER, BREAKS, POLISH])],
+            [],
+            id="gate-of-a-loop-beside-it",
+        ),
+        pytest.param(
+            [repeat("Outer", until="score >= 0.99", max_iterations=2, body=[BROKEN_INNER, POLISH])],
+            [],
+            id="gate-of-a-loop-behind-the-one-in-progress",
+        ),
+        pytest.param(
+            [repeat("Outer", until="outputs >= 5", max_iterations=2, body=[POLISH, BREAKS])],
+            ["draft 2"],
+            id="gate-of-a-finished-loop",
         ),
         pytest.param(
             [

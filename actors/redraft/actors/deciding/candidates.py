@@ -8,12 +8,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from redraft.actors.conditions.reading import critics_of
+from redraft.actors.conditions.values import asks_critics
 from redraft.actors.deciding.credit import review_acceptance
 from redraft.actors.deciding.facts import Track, is_known, reach, tracked
 from redraft.actors.deciding.judgement import Judgement
-from redraft.actors.deciding.state import Candidate, Frame, RunState, failed_a_gate, is_publisher
+from redraft.actors.deciding.state import CRITICS_DECIDE, Candidate, Frame, RunState, failed_a_gate, is_publisher
 from redraft.actors.plans.endings import is_question
-from redraft.actors.plans.paths import step_key
+from redraft.actors.plans.paths import judges_itself, step_key
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import DraftCritiqued, LoopEnded
 from redraft.events.messages.plan import Approve, Node, Repeat, nodes_of
@@ -206,10 +207,22 @@ def end_loop(state: RunState, event: LoopEnded) -> RunState:
     )
     if state.rules >= 2:
         outer = _with_result(outer, chosen)
+    if chosen is not None and _counts_as_judged(state, outer, chosen):
+        outer = remember(state, outer, chosen)
     loop = (event.outcome, event.reason) if outer.node is None else state.loop
     stays = chosen is not None and state.current is not None and chosen.ref == state.current.ref
     untold = state.untold if stays else ()
     return replace(state, frames=(*state.frames[:-2], outer), open={}, current=chosen, loop=loop, untold=untold)
+
+
+def _counts_as_judged(state: RunState, outer: Frame, chosen: Candidate) -> bool:
+    """Returns whether the draft of an inner loop is a judged one of the loop around it.
+
+    By rules 8, where nobody in this loop's own body judges, and its condition asks what critics say.
+    """
+    if state.rules < CRITICS_DECIDE or state.failure or outer.node is None or judges_itself(outer.node):
+        return False
+    return chosen.judgement is not None and not chosen.judgement.failed and asks_critics(outer.node.until)
 
 
 def _draft_that_left(state: RunState, leaving: Frame, event: LoopEnded) -> Candidate | None:

@@ -49,6 +49,9 @@ _SAID_OR_UNKNOWN: Final = 6
 change is one.
 """
 
+_IN_DECIMALS: Final = 8
+"""The rules from which on a plateau compares decimals: a gain of 0.2 from 0.1 to 0.3 is not below 0.2."""
+
 Atom: TypeAlias = Compare | Approved | Plateau | Oscillating | Exit | State
 """A condition that contains no others."""
 
@@ -195,7 +198,8 @@ def _atom_holds(atom: Atom, facts: Facts) -> bool:
         case Approved():
             return facts.judgement.approved is True
         case Plateau(gain, over) if atom.of is UNSET and not declares(facts.critics):
-            return len(facts.peaks) > over and facts.peaks[-1] - facts.peaks[-1 - over] < gain
+            rise = facts.peaks[-1] - facts.peaks[-1 - over] if len(facts.peaks) > over else gain
+            return (rise if facts.rules < _IN_DECIMALS else round(rise, 9)) < gain
         case Plateau():
             return _rises_little(atom, facts)
         case Oscillating(window) if atom.of is UNSET:

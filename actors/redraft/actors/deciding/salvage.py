@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from redraft.actors.deciding.candidates import asks_inside, best_of, is_approved, why_barred
 from redraft.actors.deciding.closing import question_due
 from redraft.actors.deciding.state import CRITICS_DECIDE, Candidate, Frame, RunState, failed_a_gate
@@ -22,7 +24,9 @@ def draft_to_salvage(state: RunState) -> Candidate | None:
         return None
     for depth in reversed(range(len(state.frames))):
         draft = left_on_failure(state, state.frames[depth])
-        if draft is not None and not (state.rules >= CRITICS_DECIDE and any(map(_gates_around, state.frames[:depth]))):
+        if draft is not None and not (
+            state.rules >= CRITICS_DECIDE and any(map(_loop_awaits_gate, state.frames[:depth]))
+        ):
             return draft
     return None
 
@@ -31,27 +35,37 @@ def left_on_failure(state: RunState, frame: Frame) -> Candidate | None:
     """Returns the draft a loop ends with when the run cannot go on: its own best, or the last of a loop inside it."""
     if state.rules < 2:
         return state.best
-    seen = state.rules < CRITICS_DECIDE or not _gates_to_come(frame)
+    seen = state.rules < CRITICS_DECIDE or not _inner_awaits_gate(frame)
     own = best_of(state, (each for each in frame.judged if _is_fit(state, each)))
     if frame.node is None and not seen:
         return None
     return own or (frame.inner if frame.inner and seen and _is_fit(state, frame.inner) else None)
 
 
-def _gates_around(frame: Frame) -> bool:
-    """Returns whether gates are still to see what the node in progress, a loop, leaves to this frame."""
-    return _gates_to_come(frame, after=1)
+def _inner_awaits_gate(frame: Frame) -> bool:
+    """Returns whether a gate is still to see the draft of a finished loop inside this frame.
 
-
-def _gates_to_come(frame: Frame, after: int = 0) -> bool:
-    """Returns whether gates are still to see a draft of a loop inside this frame: any of its own, if it is a loop.
-
-    Else those of the nodes from the one in progress on, or `after` it.
+    In a loop those of its own body are, as the next iteration comes to them, and those from the node in progress on,
+    unless the finished loop is of an earlier iteration.
     """
-    if frame.node is not None:
-        own = (node for node in frame.node.body if not isinstance(node, Repeat))
-        return any(is_gate(each) for _, each in nodes_of(own, own=True))
-    return any(is_gate(each) for _, each in nodes_of(frame.body[frame.index + after :], own=True))
+    if frame.node is not None and not any(isinstance(node, Repeat) for node in frame.body[: frame.index]):
+        return _has_own_gate(frame)
+    return _has_own_gate(frame) or _has_gate(frame.body[frame.index :])
+
+
+def _loop_awaits_gate(frame: Frame) -> bool:
+    """Returns whether a gate is still to see what leaves the loop in progress inside this frame."""
+    return _has_own_gate(frame) or _has_gate(frame.body[frame.index + 1 :])
+
+
+def _has_own_gate(frame: Frame) -> bool:
+    """Returns whether a gate stands in a loop's own body."""
+    return frame.node is not None and _has_gate([node for node in frame.node.body if not isinstance(node, Repeat)])
+
+
+def _has_gate(nodes: Sequence[Node]) -> bool:
+    """Returns whether one of these nodes, at any depth, is a gate."""
+    return any(is_gate(each) for _, each in nodes_of(nodes, own=True))
 
 
 def _is_fit(state: RunState, draft: Candidate) -> bool:

@@ -20,6 +20,7 @@ from redraft.actors.conditions.printing import print_condition
 from redraft.actors.conditions.reading import SCORE, check_gain, check_name_declared, critics_of
 from redraft.actors.conditions.text import check_printable, is_reference, terms
 from redraft.actors.conditions.values import check_values
+from redraft.actors.plans.check_begin import check_gate_rows, check_questions
 from redraft.actors.plans.check_flow import check_approvals, check_flow
 from redraft.actors.plans.check_items import check_each
 from redraft.actors.plans.check_lessons import check_lessons
@@ -93,10 +94,11 @@ def check_plan(plan: Plan) -> Plan:
 _POLICY: Final = frozenset({"until", "rollback_margin"})
 
 
-def check_ready(plan: Plan, path: str | None = None, changed: Set[str] = _POLICY) -> Plan:
+def check_ready(plan: Plan, path: str | None = None, changed: Set[str] = _POLICY, *, begun: bool = False) -> Plan:
     """Returns the plan itself if a run of it can begin: it is right, and its conditions fit what its critics declare.
 
-    With a `path`, only the node there is looked at, and of a loop only the settings that were `changed`.
+    With a `path`, only the node there is looked at, and of a loop only the settings that were `changed`. What is asked
+    of new runs alone is asked neither then nor of a plan that a run has `begun` with, as that of its items.
     Raises PlanError: a criterion that no critic of the loop declares, a number on no scale of theirs, or on two.
     """
     for place, node in nodes_of(check_plan(plan).steps, own=True):
@@ -108,12 +110,15 @@ def check_ready(plan: Plan, path: str | None = None, changed: Set[str] = _POLICY
             raise PlanError(place, str(error)) from None
     for place, step, before in late_critics(plan.steps) if path is None else ():
         _check_late(place, step, before)
+    if path is None and not begun:
+        check_gate_rows(plan.steps)
+        check_questions(plan.steps)
     for place, each in eaches_of(plan.steps):
-        _check_items(plan, place, each, path, changed)
+        _check_items(plan, place, each, path, changed, begun=begun)
     return plan
 
 
-def _check_items(plan: Plan, place: str, each: Each, path: str | None, changed: Set[str]) -> None:
+def _check_items(plan: Plan, place: str, each: Each, path: str | None, changed: Set[str], *, begun: bool) -> None:
     """Raises PlanError unless runs of the items can begin, as `check_ready` does of a plan."""
     if path is not None and not path.startswith(f"{place}/"):
         return
@@ -122,7 +127,7 @@ def _check_items(plan: Plan, place: str, each: Each, path: str | None, changed: 
         both = f"the workflow of its items is {plan.name}-{each.name}, which has {len(made.name):,} characters"
         raise PlanError(place, f"{both}; shorten either name: together they have at most {MAX_NAME - 1}")
     try:
-        check_ready(made, path and path.removeprefix(f"{place}/"), changed)
+        check_ready(made, path and path.removeprefix(f"{place}/"), changed, begun=begun)
     except PlanError as error:
         raise PlanError(f"{place}/{error.path}" if error.path else place, error.fault) from None
 
@@ -275,21 +280,6 @@ def _check_gates(nodes: Sequence[Node], parent: str) -> None:
             before = node.name
 
 
-def _check_gates_of_loop(repeat: Repeat, path: str) -> None:
-    """Raises PlanError for a loop with gates whose critics do not stand in one row: some could end it without them."""
-    rows: list[list[tuple[str, Step]]] = [[]]
-    for node in repeat.body:
-        if role_of(node) == "critic":
-            rows[-1] += [(node.name, step) for _, step in steps_of((node,))]
-        elif role_of(node) != "step":
-            rows.append([])
-    judging = [row for row in rows if row]
-    gate = next((step.name for row in judging for _, step in row if step.gate), "")
-    if gate and len(judging) > 1:
-        fault = f"the loop may end with a draft that gate {gate} has not seen; put all critics in one row"
-        raise PlanError(path_of(path, judging[1][0][0]), fault)
-
-
 def _check_repeat(repeat: Repeat, path: str) -> None:
     check_whole(path, "max_iterations", repeat.max_iterations, MAX_ITERATIONS)
     check_choice(path, "keep", repeat.keep, get_args(Keep))
@@ -313,7 +303,6 @@ def _check_repeat(repeat: Repeat, path: str) -> None:
     if not repeat.body:
         raise PlanError(path, "body is empty; give it at least a critic and a refiner")
     _check_siblings(repeat.body, path)
-    _check_gates_of_loop(repeat, path)
     check_late_critics(repeat.body, path)
     if asks_people(repeat) and not any(isinstance(term, Approved) for term in terms(repeat.until)):
         remedy = "write until: approved, or put the approve after the loop"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal, TypeAlias, assert_never
 
 from redraft.actors.conditions.values import asks_critics
-from redraft.actors.plans.endings import may_ask
 from redraft.actors.plans.paths import asks_people, is_critic, path_of, role_of
 from redraft.events.errors import PlanError
 from redraft.events.messages.plan import Approve, Each, Node, Parallel, Repeat, Role, Step, steps_of
@@ -36,27 +35,17 @@ def check_approvals(
             check_approvals(node.body, path, approved=approved, changed=changed)
         if isinstance(node, Each):
             check_approvals(node.body, path)
-        if isinstance(node, Approve) or (isinstance(node, Repeat) and (asks_people(node) or may_ask(node))):
+        if isinstance(node, Approve) or (isinstance(node, Repeat) and asks_people(node)):
             approved, changed = True, False
-        elif _changes(node):
-            approved, changed = approved or _changes_after_question(node), True
+        elif role in ("generator", "refiner") or _changes(node):
+            changed = True
 
 
 def _changes(node: Node) -> bool:
-    """Returns whether drafts are made in a node, or by runs of items."""
-    return any(step.role in ("generator", "refiner") for _, step in steps_of((node,)))
-
-
-def _changes_after_question(node: Node) -> bool:
-    """Returns whether a loop changes drafts after people were asked about one at the end of a loop inside it."""
-    if not isinstance(node, Repeat):
+    """Returns whether drafts are made inside a loop, or by runs of items."""
+    if not isinstance(node, Repeat | Each):
         return False
-    asked = False
-    for inner in node.body:
-        if (asked and _changes(inner)) or _changes_after_question(inner):
-            return True
-        asked = asked or (isinstance(inner, Repeat) and may_ask(inner))
-    return False
+    return any(step.role in ("generator", "refiner") for _, step in steps_of(node.body))
 
 
 def _after(node: Node, draft: DraftState, path: str) -> DraftState:

@@ -116,7 +116,7 @@ class Admission:
     def __init__(self, limit: int, largest: int) -> None:
         self._limit = limit
         self._largest = largest
-        self._checked_plans: set[bytes] = set()
+        self._checked_plans: set[tuple[bytes, bool]] = set()
 
     def message(self, bus_message: BusMessage) -> Message:
         """Returns the decoded message for the coordinator.
@@ -151,7 +151,7 @@ class Admission:
             _require_id(start.parent.run)
             _require_version(start.parent.version)
         check_brief(start.brief, "brief", self._limit)
-        self._require_plan(start.plan)
+        self._require_plan(start.plan, begun=start.of is not None)
         if start.brief.state or start.state:
             _require_values(start)
         return start if is_decoded or start.files == Files() else replace(start, files=Files())
@@ -183,17 +183,17 @@ class Admission:
                 f"{bus_message.name}: {size:,} bytes, more than the {self._largest:,} that a message may have"
             )
 
-    def _require_plan(self, plan: Plan) -> None:
+    def _require_plan(self, plan: Plan, *, begun: bool) -> None:
         try:
             raw = _ENCODER.encode(plan)
         except RecursionError:
             raise CodecError("the plan nests deeper than can be followed") from None
-        if raw in self._checked_plans:
+        if (raw, begun) in self._checked_plans:
             return
-        check_ready(plan)
+        check_ready(plan, begun=begun)
         if len(self._checked_plans) >= _PLANS:
             self._checked_plans.clear()
-        self._checked_plans.add(raw)
+        self._checked_plans.add((raw, begun))
 
     def _require_bounds(self, message: Message) -> None:
         """Raises InputError when a message is too large without its draft; the decider checks the draft's size."""

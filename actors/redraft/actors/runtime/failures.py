@@ -30,9 +30,17 @@ _OURS: Final = str(Path(__file__).resolve().parents[1])
 _INSTALLED: Final = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 
+def said_by(error: BaseException, form: Callable[[BaseException], str] = str) -> str:
+    """Returns what an error says; empty if it cannot say it: its `__str__`, or that of what it names, may raise."""
+    try:
+        return f"{form(error)}".strip()
+    except Exception:  # noqa: BLE001 - it is the user's own code
+        return ""
+
+
 def describe_error(error: BaseException, function: Callable[..., Any]) -> str:
     """Returns the error and where the function raised it: `raised ValueError: no such word (loop.py:12)`."""
-    said = str(error).strip()
+    said = said_by(error)
     place = place_of(error, function)
     if isinstance(error, EndedItself):
         return f"raised {said}{f' ({place})' if place else ''}; to end its step it must return, or raise PermanentError"
@@ -43,10 +51,14 @@ def describe_error(error: BaseException, function: Callable[..., Any]) -> str:
 def without_end(error: BaseException) -> Exception:
     """Returns the error, or what stands for one that must not go on: it would end the process, or upset asyncio."""
     if isinstance(error, SystemExit | KeyboardInterrupt):
-        return EndedItself(repr(error)).with_traceback(error.__traceback__)
+        return EndedItself(_shown(error)).with_traceback(error.__traceback__)
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
-    return RuntimeError(repr(error)).with_traceback(error.__traceback__)
+    return RuntimeError(_shown(error)).with_traceback(error.__traceback__)
+
+
+def _shown(error: BaseException) -> str:
+    return said_by(error, repr) or type(error).__name__
 
 
 def place_of(error: BaseException, function: Callable[..., Any]) -> str:

@@ -26,7 +26,7 @@ class Verbs(TyperGroup):
     """The verbs of `verb_list`; each is imported when it is called, so that `redraft --help` need not wait for all."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Prints the version at once: typer imports pydantic to read an option. Refuses arguments that are no text."""
+        """Prints the version at once: typer imports pydantic to read options. Refuses arguments that are not UTF-8."""
         for argument in args:
             if not argument.isascii() and argument != argument.encode(errors="replace").decode():
                 ctx.fail(f"argument {argument!r} is not UTF-8: write it, or name the file, in UTF-8")

@@ -19,9 +19,8 @@ from redraft.app.client.result import (
     fork_of,
     planned,
     readable,
-    refuse_other,
+    refuse_other_start,
     result_of,
-    told_by,
 )
 from redraft.app.client.waiting import AwaitedRuns
 from redraft.app.process.ids import new_message_id, new_run_id
@@ -182,15 +181,16 @@ class Client:
         return f"k{sha256(key.encode()).hexdigest()[:25]}" if key else self._new_run_id()
 
     async def require_own(self, start: StartRun | None) -> None:
-        """Raises InputError if the run of this start's key is recorded, and somebody began it with something else.
+        """Waits until the run that was started with a key is recorded.
 
-        `submit` does so before it sends a start; afterwards this shows whether another one came first.
+        Raises InputError if somebody else came first, and began it with something else; SetAside, StoreError.
         """
-        if start is not None and start.key and self._store is not None:  # else the coordinator keeps the run as it is
-            refuse_other(start, await self._store.read(start.run, upto=told_by(start)))
+        if start is not None and start.key and self._store is not None:
+            await self._subscriber.wait(start.run, "run.started")
+            await refuse_other_start(start, self._store)
 
     async def _start(self, start: StartRun, by: str, sent: Callable[[StartRun], object]) -> None:
-        await self.require_own(start)
+        await refuse_other_start(start, self._store)
         if not start.key and self._store is not None:  # else nobody notices that it ended
             self._awaited.note_begun(start.run)
         if self._owner is not None:

@@ -40,6 +40,7 @@ from redraft.events.messages.run_state import Values, size_fault
 from redraft.events.messages.scales import Scale
 from redraft.events.messages.tags import check_tags
 from redraft.events.messages.usage import Usage
+from redraft.events.store.event_store import EventStore
 from redraft.projections.run_views.state import state_at as values_at
 
 
@@ -217,6 +218,12 @@ def refuse_other(start: StartRun, recorded: Sequence[Recorded]) -> None:
         }
         if other := next((what for what, differs in found.items() if differs), ""):
             raise InputError(f"key {start.key!r} was used for {other}: run {start.run}; give another key")
+
+
+async def refuse_other_start(start: StartRun, store: EventStore | None) -> None:
+    """Does so for the run as it is recorded; without a store the coordinator keeps the run as it is."""
+    if start.key and store is not None:
+        refuse_other(start, await store.read(start.run, upto=told_by(start)))
 
 
 def told_by(start: StartRun) -> int:

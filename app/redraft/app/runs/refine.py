@@ -73,9 +73,8 @@ async def refine_on(
     """Submits a run to a client and gives its result. Raises InputError for a key that another brief has, too."""
     sent: list[StartRun] = []
     run = await client.submit(workflow, brief, key=key, tags=tags, state=state, by=by, sent=sent.append)
-    result = await client.wait(run)
     await client.require_own(sent[0])
-    return result
+    return await client.wait(run)
 
 
 CONCURRENCY: Final = 16

@@ -179,7 +179,7 @@ async def record_message(
 ) -> Recorded | None:
     """Records the event of a message, or has a coordinator do so; None when nothing changed, or it takes too long.
 
-    Raises InputError for a message with a text that is none.
+    Raises InputError for a message with a text that cannot be written as UTF-8.
     """
     encode_said(message)
     if sender is not None:

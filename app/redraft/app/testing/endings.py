@@ -7,7 +7,7 @@ from random import Random
 from msgspec.structs import replace
 
 from redraft.actors.plans.check import check_ready
-from redraft.actors.plans.paths import map_nodes
+from redraft.actors.plans.paths import map_nodes, role_of
 from redraft.events.errors import PlanError
 from redraft.events.messages.plan import Approve, Budget, Ending, Node, OnOscillation, Plan, Repeat
 
@@ -31,10 +31,20 @@ def ending_plan(random: Random, plan: Plan) -> Plan:
             return replace(made, ask=asked)
         return made
 
-    try:
-        return check_ready(replace(plan, steps=map_nodes(plan.steps, changed)))
-    except PlanError:
-        return plan
+    made = replace(plan, steps=map_nodes(plan.steps, changed))
+    for each in (made, replace(made, steps=map_nodes(made.steps, _with_refiners_first))):
+        try:
+            return check_ready(each)
+        except PlanError:
+            continue
+    return plan
+
+
+def _with_refiners_first(path: str, node: Node) -> Node:
+    """Returns a loop around others that changes drafts before these begin, and not what people approve at their end."""
+    if not isinstance(node, Repeat) or not any(isinstance(inner, Repeat) for inner in node.body):
+        return node
+    return replace(node, body=tuple(sorted(node.body, key=lambda inner: role_of(inner) != "refiner")))
 
 
 def timed_plan(random: Random, plan: Plan) -> Plan:

@@ -226,9 +226,10 @@ def encode_message(message: Message | Work) -> tuple[str, bytes]:
 
 
 def encode_said(message: Message) -> tuple[str, bytes]:
-    """Returns the name and the bytes of what a person says. Raises InputError, naming the field, for what is no text.
+    """Returns the stable name and the bytes of a message, as `encode_message` does.
 
-    An argument of a command line may be none: bytes of another encoding.
+    Raises InputError, naming the field, for a text with half a character, which UTF-8 cannot write: Python reads bytes
+    of another encoding on a command line so.
     """
     try:
         return encode_message(message)

@@ -27,6 +27,7 @@ from redraft.projections.record_check.ratings import (
     asks_people,
     critics_of,
     failed_gate,
+    judges_itself,
     publishes,
 )
 from redraft.projections.record_check.run_state import place_of
@@ -169,11 +170,20 @@ def draft_of_failed_loop(walk: Walk, frame: Frame) -> Rated | None:
 
 
 def _awaits_gate(walk: Walk, frame: Frame, behind: int) -> bool:
-    """Returns whether a gate sees, later on, what comes of the node in progress, or of the one `behind` it."""
-    nodes = frame.body[frame.index + behind :]
-    if frame.loop is not None:
-        nodes = tuple(node for node in frame.loop.body if not isinstance(node, Repeat))
-    return walk.rules >= 8 and any(step.gate for _, step in steps_of(nodes, own=True))
+    """Returns whether a gate sees, later on, what the node in progress leaves (`behind` is 1), or an inner loop left.
+
+    A loop comes to all gates of its own body again. What an inner loop left in an earlier iteration has passed those of
+    the loops beside it.
+    """
+    if walk.rules < 8:
+        return False
+    own = frame.loop.body if frame.loop is not None else ()
+    if any(step.gate for _, step in steps_of([node for node in own if not isinstance(node, Repeat)], own=True)):
+        return True
+    done = [node for node in frame.body[: frame.index] if isinstance(node, Repeat)]
+    if frame.loop is not None and not behind and not done:
+        return False
+    return any(step.gate for _, step in steps_of(frame.body[frame.index + behind :], own=True))
 
 
 def _is_fit(walk: Walk, draft: Rated) -> bool:
@@ -201,7 +211,7 @@ def draft_faults(stream: Sequence[Recorded]) -> list[Finding]:
 class _Drafts:
     def __init__(self, begun: events.RunStarted | None) -> None:
         self._rules = begun.rules if begun else 1
-        self._unjudged = {path for path, loop in loops_of(begun.plan.steps) if _is_unjudged(loop)} if begun else set()
+        self._loops = dict(loops_of(begun.plan.steps)) if begun else {}
         self.findings: list[Finding] = []
         self._known: dict[int, str] = {}
         self._critiques: dict[int, DraftRef] = {}
@@ -223,7 +233,9 @@ class _Drafts:
             case events.DraftCritiqued(draft=ref):
                 self._critiques[event.version] = ref
                 self._judged.add(ref.sha256)
-            case events.LoopEnded(path=path, draft=ref) if place_of(path) in self._unjudged:
+            case events.LimitsChanged(path=path, until=until) if until is not None and path in self._loops:
+                self._loops[path] = msgspec.structs.replace(self._loops[path], until=until)
+            case events.LoopEnded(path=path, draft=ref) if _is_unjudged(self._loops.get(place_of(path))):
                 self._judged.add(ref.sha256)  # by the loop's own condition
             case events.StepRequested():
                 self._check_request(event, data)
@@ -269,9 +281,12 @@ class _Drafts:
         self.findings.append(finding_at(code, event, message))
 
 
-def _is_unjudged(loop: Repeat) -> bool:
-    """Returns whether no critic judges what leaves a loop: its own condition does."""
-    return not critics_of(loop) and not asks_critics(loop.until)
+def _is_unjudged(loop: Repeat | None) -> bool:
+    """Returns whether no critic judges what leaves a loop: its own condition does.
+
+    By all rules, also where a judge stands in the body: a refiner may leave the loop with a draft that is not judged.
+    """
+    return loop is not None and not critics_of(loop) and not asks_critics(loop.until)
 
 
 def _referenced_drafts(data: DomainEvent) -> Iterator[DraftRef]:
@@ -309,8 +324,24 @@ def rate_draft(walk: Walk, frame: Frame, ref: DraftRef, rating: Rating, *, is_fi
         rating = msgspec.structs.replace(rating, counts=counted)
     judged = Rated(ref, rating)
     walk.current, walk.best = judged, better_of(walk, walk.best, judged)
-    if not is_final:
+    if is_final:
+        _keep_rated(walk, frame, judged, rating)
+
+
+def keep_inner_result(walk: Walk, outer: Frame, left: Rated | None) -> None:
+    """Stores the draft of an inner loop as a rated one of the loop around it, by rules 8.
+
+    It is one if no critic and no judge stands in that loop's body, and its condition looks at ratings.
+    """
+    if walk.rules < 8 or walk.breaking or outer.loop is None or judges_itself(outer.loop):
         return
+    if left is not None and left.rating is not None and not left.rating.broken and asks_critics(walk.until(outer)):
+        _keep_rated(walk, outer, left, left.rating)
+
+
+def _keep_rated(walk: Walk, frame: Frame, judged: Rated, rating: Rating) -> None:
+    """Stores a rated draft among those of a loop, with what its condition looks back on."""
+    ref = judged.ref
     if walk.rules < 2:
         anew, counts = failed_gate(frame.best) and rating.gate != "failed", True
         if frame.loop is not None:

@@ -344,7 +344,7 @@ def _is_true(atom: Atom, measured: Measured) -> bool:
                 return False
             rise = peaks[-1] - peaks[-1 - over]
             if not have_scales(measured.critics) and atom.of is UNSET:
-                return rise < gain
+                return (round(rise, 9) if measured.rules >= 8 else rise) < gain
             return round(rise, 9) < share_of_rise(gain, atom.top, Plateau().gain, name, measured.critics)
         case Oscillating(window, of) if of is not UNSET:
             latest = measured.trails.get(of, Trail()).latest[-window - 1 :]

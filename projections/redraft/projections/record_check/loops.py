@@ -27,6 +27,7 @@ from redraft.projections.record_check.drafts import (
     is_beyond_people,
     is_held_back,
     is_withheld,
+    keep_inner_result,
 )
 from redraft.projections.record_check.excused import excuses, go_on
 from redraft.projections.record_check.items import walk_each
@@ -320,6 +321,7 @@ def _close_frame(walk: Walk, frame: Frame, outer: Frame, ended: LoopEnded, chose
         else:
             outer.inner = left or outer.inner
     outer.outputs += made
+    keep_inner_result(walk, outer, left)
     pass_on_values(walk, outer, frame.first)
     outer.index += 1
     outer.due = "output" if outer.loop else ""

@@ -9,7 +9,7 @@ ENDING = [
         "_end_loop",
         'if top.node is not None and ending_of(top.node, why.outcome) == "fail":',
         "if False:",
-        136,
+        150,
     ),
     Fault(
         "people not asked at the end of a loop",
@@ -33,7 +33,7 @@ ENDING = [
         "_grant",
         '"output" if of_loop else "approved"',
         '"approved"',
-        348,
+        80,
     ),
     Fault(
         "run ended by an inner loop that is not told to fail",
@@ -79,7 +79,7 @@ ENDING = [
         "draft published that a gate was still to see",
         "actors.deciding.salvage",
         "left_on_failure",
-        "state.rules < CRITICS_DECIDE or not _gates_to_come(frame)",
+        "state.rules < CRITICS_DECIDE or not _inner_awaits_gate(frame)",
         "True",
         469,
     ),

@@ -86,7 +86,7 @@ class SettingAside:
     async def set_aside(self, each: Incoming, why: str, now: datetime) -> Decided:
         """Returns a decision that sets the run of a message aside, and reports the run.
 
-        A message that is the fault itself is refused instead: it cannot be written, as words that are no Unicode.
+        One that itself cannot be written (half a character in its words) is refused: nothing is wrong with the run.
         """
         if said := _why_unwritable(each.message):
             return discard(each, said)

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar, assert_never
 import msgspec
 
 from redraft.actors.checkout import TemporaryCopy
-from redraft.actors.runtime.failures import FAULTS_OF_CODE, describe_error, without_end
+from redraft.actors.runtime.failures import FAULTS_OF_CODE, describe_error, said_by, without_end
 from redraft.actors.runtime.working.results import (
     critique_of,
     folder_in_form,
@@ -138,7 +138,10 @@ class Call:
 
     def outcome(self, limit: int = MAX_DRAFT_BYTES) -> OutcomeMessage:
         """Returns the outcome of a call that is over; `limit` is the largest draft, in bytes, that is accepted."""
-        outcome = self._make_outcome(limit)
+        try:
+            outcome = self._make_outcome(limit)
+        except Exception as error:  # noqa: BLE001 - what a function gave may raise wherever it is looked at
+            outcome = self._failed_outcome("error", f"gave what raises {type(error).__name__} when it is looked at")
         used = self._context.total if self._late else self._context.usage
         return outcome if used is NOTHING else with_usage(outcome, used, self._actor, self._work.request)
 
@@ -156,9 +159,9 @@ class Call:
         except ContentError as error:
             return self._failed_outcome("invalid", str(error))
         except PermanentError as error:
-            return failed_outcome(self._work.request, "error", str(error) or type(error).__name__, retryable=False)
+            return failed_outcome(self._work.request, "error", said_by(error) or type(error).__name__, retryable=False)
         except StepError as error:
-            return failed_outcome(self._work.request, "error", str(error) or type(error).__name__)
+            return failed_outcome(self._work.request, "error", said_by(error) or type(error).__name__)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a worker's function raises is its outcome
             self._on_error(self._actor, self._work.request, error)
             what = describe_error(error, self._actor.function)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from redraft.actors.plans.paths import steps_in
 from redraft.actors.workflow.actor import Actor
@@ -36,6 +36,7 @@ from redraft.app.wiring.local import LocalRuntime, open_local
 from redraft.app.wiring.stores import open_store_of
 from redraft.app.workflows.publish_targets import ActorEnvironment
 from redraft.events.errors import InputError
+from redraft.events.messages.commands import StartRun
 from redraft.events.messages.content import NOTICE
 from redraft.events.messages.domain_events import Outcome
 from redraft.events.messages.scales import score_text
@@ -153,12 +154,11 @@ async def _run_to_end(settings: Settings, request: RunRequest, screen: Screen) -
         async with open_local(settings, request.actors, resume=resume, differs=differs) as runtime:
             after = request.past[-1].position if request.past else await runtime.store.head()
             run, start = await begin_run(runtime.client, request, "redraft run")
+            await runtime.client.require_own(start)
             try:
-                end = await _follow_run(runtime, run, after, screen, signals)
+                return await _follow_run(runtime, run, after, screen, signals)
             finally:
                 screen.pause()
-            await runtime.client.require_own(start)
-            return end
 
 
 async def _follow_run(
@@ -249,6 +249,15 @@ async def _submit(settings: Settings, request: RunRequest) -> str:
         return run
 
 
+async def _wait_for_end(client: Client, run: str, start: StartRun | None, after: int, screen: Screen) -> Result:
+    """Returns the result of a run, and shows meanwhile what happens behind this position of the log."""
+    await client.require_own(start)
+    if (ended := await client.result(run)) is not None:
+        return ended
+    await _watch(client, run, after, RunProgress(), screen, asyncio.Event())
+    return await client.wait(run)
+
+
 async def _wait_for_run(settings: Settings, request: RunRequest, screen: Screen) -> Result | int:
     """Returns the result of the run, or the exit code of a signal that came first."""
     with interrupts() as signals:
@@ -257,16 +266,12 @@ async def _wait_for_run(settings: Settings, request: RunRequest, screen: Screen)
         async with open_client(settings) as client:
             run, start = await say_if_slow(begin_run(client, request, "redraft submit"))
             screen.show(f"run {run} is submitted", "waiting")
-            if (ended := await client.result(run)) is not None:
-                await client.require_own(start)
-                return ended
-            watching = asyncio.create_task(_watch(client, run, after, RunProgress(), screen, asyncio.Event()))
+            watching = asyncio.create_task(_wait_for_end(client, run, start, after, screen))
             try:
-                await asyncio.wait({watching, signals.first}, return_when=asyncio.FIRST_COMPLETED)
+                first: set[asyncio.Future[Any]] = {watching, signals.first}
+                await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
                 if watching.done():
-                    await watching
-                    await client.require_own(start)
-                    return await client.wait(run)
+                    return await watching
             finally:
                 watching.cancel()
                 screen.pause()
