@@ -57,6 +57,12 @@ def submit_to_each(there: Deployment) -> list[str]:
     return list(runs)
 
 
+def is_used_by_more_runs(there: Deployment) -> bool:
+    """Whether more runs end, and a coordinator has had a message from the partition: before that they use the inbox."""
+    there.ended(*submit_to_each(there))
+    return any(there.said(name, "queue can be used") for name in ("first", "second"))
+
+
 def told(there: Deployment) -> list[dict[str, Any]]:
     return [line for name in ("first", "second") for line in there.said(name, "queue cannot be used")]
 
@@ -82,9 +88,7 @@ def test_a_partition_with_the_settings_of_a_stranger_stops_no_run(there: Deploym
     assert level == "fail"
     assert "delete the queue when it is empty" in message
     on_the_broker(lambda channel: channel.queue_delete(queue))
-    there.until("it is made again", lambda: check_of(there, queue) == [])
-    there.ended(*submit_to_each(there))
-    there.until("it is free", lambda: any(there.said(name, "queue can be used") for name in ("first", "second")))
+    there.until("it is made again and used", lambda: is_used_by_more_runs(there))
     assert check_of(there, queue) == []
     assert interrupted(there) == []
 

@@ -56,6 +56,7 @@ GATE, BROKEN_GATE = step(lint, gate=True), step(lint_breaks, gate=True, retry=ON
 BREAKS = step(breaks, retry=ONCE)
 INNER = repeat("Inner", until="score >= 0.9", max_iterations=3, body=[judge, improve])
 BROKEN_INNER = repeat("Inner", until="score >= 0.9", max_iterations=3, body=[judge, BREAKS])
+BROKEN_POLISH = repeat("Polish", until="score >= 0.9", max_iterations=3, body=[BROKEN_GATE, judge, improve])
 POLISH = repeat("Polish", until="score >= 0.9", max_iterations=3, body=[GATE, judge, improve])
 
 
@@ -85,6 +86,11 @@ POLISH = repeat("Polish", until="score >= 0.9", max_iterations=3, body=[GATE, ju
             [repeat("Outer", until="score >= 0.99", max_iterations=2, body=[BROKEN_INNER, POLISH])],
             [],
             id="gate-of-a-loop-behind-the-one-in-progress",
+        ),
+        pytest.param(
+            [repeat("Outer", until="score >= 0.99", max_iterations=2, body=[INNER, BROKEN_POLISH])],
+            [],
+            id="gate-of-a-loop-in-progress",
         ),
         pytest.param(
             [repeat("Outer", until="outputs >= 5", max_iterations=2, body=[POLISH, BREAKS])],

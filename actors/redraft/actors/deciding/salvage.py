@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from redraft.actors.deciding.candidates import asks_inside, best_of, is_approved, why_barred
 from redraft.actors.deciding.closing import question_due
 from redraft.actors.deciding.state import CRITICS_DECIDE, Candidate, Frame, RunState, failed_a_gate
-from redraft.actors.plans.paths import asks_people, is_gate
+from redraft.actors.plans.paths import asks_people, is_gate, judges_itself
 from redraft.events.messages.plan import Approve, Node, Repeat, nodes_of
 
 
@@ -37,7 +37,7 @@ def left_on_failure(state: RunState, frame: Frame) -> Candidate | None:
         return state.best
     seen = state.rules < CRITICS_DECIDE or not _inner_awaits_gate(frame)
     own = best_of(state, (each for each in frame.judged if _is_fit(state, each)))
-    if frame.node is None and not seen:
+    if not seen and not (frame.node is not None and judges_itself(frame.node)):
         return None
     return own or (frame.inner if frame.inner and seen and _is_fit(state, frame.inner) else None)
 

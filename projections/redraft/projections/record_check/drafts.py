@@ -165,7 +165,7 @@ def draft_of_failed_loop(walk: Walk, frame: Frame) -> Rated | None:
     own = best_of(walk, (each for each in frame.judged if _is_fit(walk, each)))
     inner = frame.inner if frame.inner and _is_fit(walk, frame.inner) else None
     if _awaits_gate(walk, frame, 0):
-        return own if frame.loop is not None else None
+        return own if judges_itself(frame.loop) else None
     return own or inner
 
 

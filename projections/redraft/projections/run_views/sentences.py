@@ -187,7 +187,7 @@ def describe(event: DomainEvent, who: str, run: str = "") -> str:
             return f"{whose} {'cannot be kept: a call has no known price' if vain else 'is reached'}: {used}{left}"
         case events.ApprovalExpired(draft=draft, then=then):
             ends = {"approve": "it counts as approved", "reject": "it counts as rejected", "fail": "the run failed"}
-            return f"nobody decided on draft {draft.version} in time: {ends[then]}"
+            return f"the time to decide on draft {draft.version} is over: {ends[then]}"
         case _:
             assert_never(event)
 
