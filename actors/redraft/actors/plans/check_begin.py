@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from redraft.actors.conditions.text import terms
+from redraft.actors.plans.check_flow import CHANGED
 from redraft.actors.plans.endings import may_ask
 from redraft.actors.plans.paths import asks_people, path_of, role_of
 from redraft.events.errors import PlanError
@@ -32,15 +32,12 @@ def check_gate_rows(nodes: Sequence[Node]) -> None:
             raise PlanError(path_of(path, judging[1][0][0]), fault)
 
 
-_CHANGED: Final = "a step before this one changes what people approved; put the approve after the change"
-
-
 def check_questions(nodes: Sequence[Node], parent: str = "", *, asked: bool = False, changed: bool = False) -> None:
     """Raises PlanError where a draft is published that was changed after people were asked at a loop's end."""
     for node in nodes:
         path = path_of(parent, node.name)
         if role_of(node) == "publisher" and asked and changed:
-            raise PlanError(path, _CHANGED)
+            raise PlanError(path, CHANGED)
         if isinstance(node, Repeat):
             check_questions(node.body, path, asked=asked, changed=changed)
         if _always_asks(node):
@@ -52,8 +49,10 @@ def check_questions(nodes: Sequence[Node], parent: str = "", *, asked: bool = Fa
 
 def _always_asks(node: Node) -> bool:
     """Returns whether people approve whatever leaves a node, unless it meets the node's own condition."""
-    if not isinstance(node, Repeat) or asks_people(node):
-        return isinstance(node, Approve | Repeat)
+    if not isinstance(node, Repeat):
+        return isinstance(node, Approve)
+    if asks_people(node):
+        return True
     plateaus = any(isinstance(term, Plateau) for term in terms(node.until))
     ends = (node.on_exhausted, *((node.on_plateau,) if plateaus else ()))
     return set(ends) <= {"ask", "fail"} and "ask" in ends and node.on_oscillation not in ("publish", "stop")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, assert_never
+from typing import Final, Literal, TypeAlias, assert_never
 
 from redraft.actors.conditions.values import asks_critics
 from redraft.actors.plans.paths import asks_people, is_critic, path_of, role_of
 from redraft.events.errors import PlanError
 from redraft.events.messages.plan import Approve, Each, Node, Parallel, Repeat, Role, Step, steps_of
+
+CHANGED: Final = "a step before this one changes what people approved; put the approve after the change"
+"""The fault of a publisher that would publish another draft than people approved."""
 
 DraftState: TypeAlias = Literal["none", "unjudged", "judged", "vouched"]
 """The states of a draft in a plan: one is `vouched` that left a loop without critics, by its condition."""
@@ -28,9 +31,7 @@ def check_approvals(
         path = path_of(parent, node.name)
         role = role_of(node)
         if role == "publisher" and approved and changed:
-            raise PlanError(
-                path, "a step before this one changes what people approved; put the approve after the change"
-            )
+            raise PlanError(path, CHANGED)
         if isinstance(node, Repeat):
             check_approvals(node.body, path, approved=approved, changed=changed)
         if isinstance(node, Each):

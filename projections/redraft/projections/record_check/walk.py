@@ -154,7 +154,7 @@ class Walk:
         self.untold: tuple[int, ...] = ()
         """The failures of steps on the current draft that no refinement was told of."""
         self.unmet: dict[int, Unmet] = {}
-        """What loops went on from, by the version of the event with which they did."""
+        """The drafts that did not end their loop, by the version of the event with which the loop went on."""
         self.state = StateFold(stream[0], begun.plan, inherits=begun.parent is not None)
 
     def peek(self) -> Recorded:
