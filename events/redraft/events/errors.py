@@ -42,6 +42,13 @@ class ActorError(InputError):
     """A function cannot serve as an actor, or an actor is not known."""
 
 
+class RunBarred(InputError):
+    """The run may never begin: it is that of an item, and the run around it was erased first."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(f"run {run} cannot begin: it is that of an item of a run that was erased")
+
+
 class NoSuchRun(RedraftError):
     """No run has this id."""
 

@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from tests.app.cli_calls import call, document, one_line, said
 from tests.app.itemized import all_runs, items_of, run_book, write_book
 
+from redraft.actors import Workflow, each, generator
+from redraft.actors.runtime.relaying.item_runs import ItemRuns
+from redraft.app.client.result import planned
 from redraft.app.record import erasure
 from redraft.app.record.copying.archive import RunKey, read_archive
+from redraft.app.settings.settings import read_settings
+from redraft.app.wiring.local import open_handler, open_local
+from redraft.events.bus.port import BusMessage
 from redraft.events.errors import StoreError
+from redraft.events.messages.codec import decode_message
+from redraft.events.messages.commands import CancelRun, Message, StartRun
+from redraft.events.messages.content import Brief
+from redraft.events.messages.domain_events import StepRequested
+from redraft.events.messages.envelope import Origin
+
+
+@generator
+def write(brief):
+    return brief.text
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -110,6 +128,51 @@ def test_an_erasure_takes_the_runs_of_items_along(sealed: Path) -> None:
     assert "they are equal to the rows" in call("rebuild").out
     again = document("erase", book)
     assert (again["by"], again["time"]) == ("grace", told["time"])
+
+
+def test_the_run_of_an_item_that_has_not_begun_when_the_run_around_it_is_erased_never_begins(sealed: Path) -> None:
+    on_their_way = asyncio.run(cancelled_with_items_on_their_way("book"))
+    first = on_their_way[0].run
+    asyncio.run(begin(on_their_way[:1]))
+    assert [*all_runs()] == [first, "book"]
+    asyncio.run(carry_out(CancelRun(first, ""), origin()))
+    assert document("erase", "book", "--by", "grace")["items"] == [first]
+    for number in (1, 2):
+        asyncio.run(begin(on_their_way[1:]))
+        assert [*all_runs()] == [first, "book"], number
+        assert document("erase", "book")["by"] == "grace"
+    assert "Tides" not in said("events", "--json")
+    assert call("audit", "--all", "--verify").code == 0
+
+
+async def cancelled_with_items_on_their_way(run: str) -> list[BusMessage]:
+    """Records a run with requests for its items, and its end; returns the messages that would begin those."""
+    chapters = each("Chapters", over="state.chapters", body=[write])
+    book = planned(Workflow("book", state={"chapters": ["ebb", "flood"]}).start_with(chapters))
+    async with open_local(read_settings(), ()) as runtime, open_handler(read_settings(), runtime) as handler:
+        started = await handler.carry_out(StartRun(run, book, Brief("Tides")), origin())
+        items, asked = ItemRuns(runtime.store.read), [each.data for each in started.recorded]
+        sent = [
+            await items.start(event, request, again=False)
+            for event, request in zip(started.recorded, asked, strict=True)
+            if isinstance(request, StepRequested)
+        ]
+        await handler.carry_out(CancelRun(run, ""), origin())
+    return [each for each in sent if each is not None]
+
+
+async def begin(on_their_way: Sequence[BusMessage]) -> None:
+    for each_of_them in on_their_way:
+        await carry_out(decode_message(each_of_them.name, each_of_them.body), each_of_them.origin)
+
+
+async def carry_out(message: Message, sent: Origin) -> None:
+    async with open_local(read_settings(), ()) as runtime, open_handler(read_settings(), runtime) as handler:
+        assert (await handler.carry_out(message, sent)).refused == ""
+
+
+def origin() -> Origin:
+    return Origin(uuid4().hex, "test")
 
 
 def test_the_run_of_an_item_is_not_erased_before_the_run_around_it(sealed: Path) -> None:

@@ -18,7 +18,7 @@ from tests.appending import append_to
 from redraft.events.backends import open_recorder
 from redraft.events.encryption.cipher import Cipher, new_master_key, new_run_key, read_master_key, unwrap_key, wrap_key
 from redraft.events.encryption.keyring import TABLE, DatabaseKeys, Encryption
-from redraft.events.errors import Conflict, EncryptionKeyMissing, Tampered
+from redraft.events.errors import Conflict, EncryptionKeyMissing, RunBarred, Tampered
 from redraft.events.messages.codec import GENESIS, decode_event, encode_event
 from redraft.events.messages.content import Brief, Critique, DraftRef, new_draft
 from redraft.events.messages.domain_events import (
@@ -152,6 +152,33 @@ async def test_a_run_whose_key_is_destroyed_is_verified_and_reads_as_erased(log:
             assert await asked.verify("a") == 5
             assert await asked.read("b") == kept
             assert [event for event in await whole(asked) if event.run == "a"] == list(events)
+
+
+async def test_a_run_that_is_barred_never_begins_here_or_elsewhere(log: Log) -> None:
+    async with sealing(log) as store, sealing(log) as other:
+        await append_to(store, "a", 0, told("a"))
+        for _ in range(2):
+            await store.bar("b")
+        for asked in (store, other):
+            with pytest.raises(RunBarred, match="run b cannot begin: it is that of an item of a run that was erased"):
+                await append_to(asked, "b", 0, told("b"))
+            assert not await asked.has_key("b")
+            assert not await asked.copying().key("b")
+    async with sealing(log) as again:
+        with pytest.raises(RunBarred):
+            await append_to(again, "b", 0, told("b"))
+        await append_to(again, "c", 0, told("c"))
+        assert {event.run for event in await whole(again)} == {"a", "c"}
+        assert await again.verify("a") == 4
+
+
+async def test_a_run_that_is_barred_while_it_begins_reads_as_erased(log: Log) -> None:
+    async with sealing(log) as store:
+        await append_to(store, "a", 0, told("a"))
+        await store.bar("a")
+        assert not [secret for secret in SECRETS if secret in repr(await store.read("a"))]
+        await append_to(store, "a", 4, [NewEvent(Origin("x", "test"), TIME, RunErased("ada"))])
+        assert await store.verify("a") == 5
 
 
 async def test_other_processes_go_on_with_a_sealed_run_and_know_a_repeated_append(log: Log) -> None:

@@ -17,10 +17,10 @@ from redraft.events.backends import rewrite_tables
 from redraft.events.errors import InputError, KeyNotOverwritten, StoreError, Tampered
 from redraft.events.messages.codec import link_of
 from redraft.events.messages.commands import EraseRun
-from redraft.events.messages.domain_events import RunEnded, RunErased, RunQuarantined
+from redraft.events.messages.domain_events import ItemOf, RunEnded, RunErased, RunQuarantined, StepRequested
 from redraft.events.messages.envelope import Origin, Recorded, Unreadable
 from redraft.events.messages.event_names import EVENT_NAMES
-from redraft.events.messages.item_ids import MARK, is_within, lineage, run_around
+from redraft.events.messages.item_ids import MARK, is_within, lineage, run_around, run_of_item
 from redraft.events.messages.redaction import ERASED
 from redraft.projections.backends import SHIPPED
 from redraft.projections.engine.projector import catch_up
@@ -50,9 +50,10 @@ class Erased(msgspec.Struct, frozen=True):
 async def erase_run(runtime: LocalRuntime, settings: Settings, text: str, *, by: str, reason: str) -> Erased:
     """Destroys the key of the run that `text` identifies, and records that; steps that are done already are skipped.
 
-    The runs of its items are erased before it, the innermost first. The key goes first: if this process dies in
-    between, the texts are gone, and the next call records it. Raises NoSuchRun, and InputError for a run that has not
-    ended, that was not encrypted, or that is the run of an item whose draft the run around it still holds.
+    The runs of its items are erased before it, the innermost first; those that have not begun never will. The key goes
+    first: if this process dies in between, the texts are gone, and the next call records it. Raises NoSuchRun, and
+    InputError for a run that has not ended, that was not encrypted, or that is the run of an item whose draft the run
+    around it still holds.
     """
     run = (await find_run(runtime.views, text)).run
     await _check_erasable(runtime, run)
@@ -72,11 +73,20 @@ async def erase_run(runtime: LocalRuntime, settings: Settings, text: str, *, by:
 async def _items_of(runtime: LocalRuntime, run: str) -> tuple[list[str], list[str]]:
     """Returns the runs of a run's items at any depth, the innermost first, and a line for each that is in the clear.
 
-    Raises InputError while one of them goes on.
+    A message may be on its way that would begin one more: no item begins from now on. Raises InputError while one of
+    them goes on.
     """
     sql = "SELECT run FROM runs WHERE substr(run, 1, length(:begin)) = :begin ORDER BY began"
     listed = [str(name) for (name,) in await runtime.views.query(sql, {"begin": f"{run}{MARK}"})]
-    within = [name for name in listed if is_within(name, (run,))]
+    within = dict.fromkeys(name for name in listed if is_within(name, (run,)))
+    waiting = [run, *within]
+    while waiting:
+        for item in await _asked_items(runtime, waiting.pop()):
+            if not await runtime.store.entries(item, upto=1):
+                await runtime.store.bar(item)
+            elif item not in within:
+                within[item] = None
+                waiting.append(item)
     for name in within:
         await _check_ended(runtime, name)
     clear = [name for name in within if not await _is_encrypted(runtime, name)]
@@ -84,6 +94,14 @@ async def _items_of(runtime: LocalRuntime, run: str) -> tuple[list[str], list[st
     left = [f"the run of its item {name} {why}" for name in clear]
     innermost_first = sorted(within, key=lambda name: -len(list(lineage(name))))
     return [name for name in innermost_first if name not in clear], left
+
+
+async def _asked_items(runtime: LocalRuntime, run: str) -> list[str]:
+    """Returns the runs of the items that a run asked for, whether they have begun or not."""
+    asked = [each.data for each in await runtime.store.entries(run) if isinstance(each, Recorded) and not each.repeats]
+    return [
+        run_of_item(ItemOf(run, each.path)) for each in asked if isinstance(each, StepRequested) and each.role == "run"
+    ]
 
 
 async def _check_around(runtime: LocalRuntime, run: str) -> None:

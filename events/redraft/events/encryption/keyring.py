@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 from cachetools import LRUCache
 
-from redraft.events.errors import EncryptionKeyMissing, KeyNotOverwritten, StoreError, Tampered
+from redraft.events.errors import EncryptionKeyMissing, KeyNotOverwritten, RunBarred, StoreError, Tampered
 
 if TYPE_CHECKING:
     from redraft.events.encryption.cipher import Cipher
@@ -18,16 +18,23 @@ if TYPE_CHECKING:
 TABLE: Final = "redraft_keys"
 IMPORTED: Final = "redraft_imported"
 
+BARRED: Final = b""
+"""Stands in place of the key of a run that may never begin."""
+
 
 class RunKeys(Protocol):
     """Usable from any thread; `waits`: its methods block. Every method raises StoreError when the store is away."""
 
     waits: bool
 
-    def get(self, run: str) -> bytes | None: ...
+    def get(self, run: str) -> bytes | None:
+        """Returns the key of a run, or `BARRED`; None without either."""
 
     def put(self, run: str, wrapped: bytes) -> bytes:
-        """Stores a key, durably, unless the run has one; returns the run's key."""
+        """Stores a key, durably, unless the run has one or is barred; returns what `get` does."""
+
+    def bar(self, run: str) -> None:
+        """Makes sure, durably, that a run that has not begun never gets a key, and loses one that it has."""
 
     def destroy(self, run: str) -> bool:
         """Deletes a key, and the copies of it that the store can reach; returns False when there is none.
@@ -61,11 +68,14 @@ class MemoryKeys:
     def put(self, run: str, wrapped: bytes) -> bytes:
         return self._kept.setdefault(run, wrapped)
 
+    def bar(self, run: str) -> None:
+        self._kept[run] = BARRED
+
     def destroy(self, run: str) -> bool:
         return self._kept.pop(run, None) is not None
 
     def page(self, after: str, limit: int) -> Sequence[tuple[str, bytes]]:
-        return [(run, self._kept[run]) for run in sorted(self._kept) if run > after][:limit]
+        return [(run, key) for run, key in sorted(self._kept.items()) if run > after and key != BARRED][:limit]
 
     def is_imported(self, run: str) -> bool:
         return run in self._imported
@@ -86,7 +96,7 @@ class KeyTables(Protocol):
     collation: str
     where: str
 
-    def ask(self, table: str, statement: str, *values: str | int) -> list[tuple[Any, ...]]:
+    def ask(self, table: str, statement: str, *values: str | int | bytes) -> list[tuple[Any, ...]]:
         """Executes a statement, with the table for `{}` and a value for each `?`; returns [] without the table."""
 
     def add(self, table: str, rows: Sequence[tuple[str | bytes, ...]]) -> None:
@@ -118,6 +128,10 @@ class DatabaseKeys:
             raise StoreError(f"store {self._tables.where}: the key of run {run} was destroyed")
         return kept
 
+    def bar(self, run: str) -> None:
+        update = "ON CONFLICT (run) DO UPDATE SET wrapped = excluded.wrapped"
+        self._tables.ask(TABLE, f"INSERT INTO {{}} VALUES (?, ?) {update} RETURNING run", run, BARRED)  # noqa: S608
+
     def destroy(self, run: str) -> bool:
         gone = self._tables.ask(TABLE, "DELETE FROM {} WHERE run = ? RETURNING run", run)
         try:
@@ -128,8 +142,9 @@ class DatabaseKeys:
 
     def page(self, after: str, limit: int) -> Sequence[tuple[str, bytes]]:
         column = f'run COLLATE "{self._tables.collation}"'
-        statement = f"SELECT run, wrapped FROM {{}} WHERE {column} > ? ORDER BY {column} LIMIT ?"  # noqa: S608
-        return [(str(run), _key(wrapped)) for run, wrapped in self._tables.ask(TABLE, statement, after, limit)]
+        rest = f"WHERE {column} > ? AND length(wrapped) > 0 ORDER BY {column} LIMIT ?"
+        found = self._tables.ask(TABLE, f"SELECT run, wrapped FROM {{}} {rest}", after, limit)  # noqa: S608
+        return [(str(run), _key(wrapped)) for run, wrapped in found]
 
     def is_imported(self, run: str) -> bool:
         return bool(self._tables.ask(IMPORTED, "SELECT 1 FROM {} WHERE run = ?", run))
@@ -201,13 +216,13 @@ class Keyring:
         if known and cipher is not None:
             return cipher
         kept = self.keys.get(run)
-        return None if kept is None else self._open_cipher(run, kept)
+        return self._open_cipher(run, kept) if kept else None
 
     def sealer(self, run: str, *, begins: bool) -> Cipher | None:
         """Returns the cipher for new events of a run; None when it is kept in plain text.
 
         A run that `begins` gets a key if new runs are encrypted (see `require_sealing`). Raises EncryptionKeyMissing,
-        Tampered, StoreError.
+        Tampered, StoreError, RunBarred.
         """
         known, cipher = self.held(run)
         if known:
@@ -215,7 +230,9 @@ class Keyring:
         kept = self.keys.get(run)
         if kept is None and begins and self.require_sealing() and self._encryption is not None:
             kept = self.keys.put(run, self._new(self._encryption.master))
-        if kept is None:
+        if kept == BARRED and begins:
+            raise RunBarred(run)
+        if not kept:
             self._hold(run, None)
             return None
         return self._open_cipher(run, kept)

@@ -131,7 +131,7 @@ class PostgresKeyTables:
         self._schema = schema
         self._connections = connections
 
-    def ask(self, table: str, statement: str, *values: str | int) -> list[tuple[Any, ...]]:
+    def ask(self, table: str, statement: str, *values: str | int | bytes) -> list[tuple[Any, ...]]:
         with self._cursor() as cursor:
             if not self._has(cursor, table):
                 return []

@@ -95,7 +95,7 @@ class SqliteKeyTables:
         self.connection = SharedConnection(partial(connect, path), partial(store_errors, f"store {path}"))
         self.close = self.connection.close
 
-    def ask(self, table: str, statement: str, *values: str | int) -> list[tuple[Any, ...]]:
+    def ask(self, table: str, statement: str, *values: str | int | bytes) -> list[tuple[Any, ...]]:
         with self.connection.lend() as connection:
             if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
                 return []

@@ -259,9 +259,17 @@ class EventStore:
         finally:
             self._forget(run)
 
+    async def bar(self, run: str) -> None:
+        """Makes sure that a run that has not begun never begins: whoever tries meets RunBarred.
+
+        In a store that encrypts; in another one nothing happens.
+        """
+        await self._run_in_reader(self._keyring.keys.bar, run)
+        self._keyring.drop(run)
+
     async def has_key(self, run: str) -> bool:
         """Returns whether there is a key of a run: not where it was recorded in the clear, or its key was destroyed."""
-        return await self._run_in_reader(self._keyring.keys.get, run) is not None
+        return bool(await self._run_in_reader(self._keyring.keys.get, run))
 
     async def close(self) -> None:
         """Writes what was submitted, ends every tail with a StoreError, and closes the files."""

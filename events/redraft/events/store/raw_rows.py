@@ -141,7 +141,7 @@ class RowCopier:
 
     async def key(self, run: str) -> bytes | None:
         """Returns the wrapped key of a run; None when it is kept in plain text, or was erased."""
-        return await self._read(lambda: self._keyring.keys.get(run))
+        return await self._read(lambda: self._keyring.keys.get(run) or None)
 
     def check_key(self, run: str, wrapped: bytes) -> None:
         """Raises EncryptionKeyMissing when the key given here cannot open the wrapped key of a run."""

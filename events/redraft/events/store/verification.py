@@ -205,7 +205,7 @@ class LogCheck:
         if not run.sealed:
             return
         key = self._keyring.keys.get(run.name)
-        if key is None:
+        if not key:
             if not run.erased:
                 self._report(
                     f"run {run.name} cannot be read any more: its key is gone, and no erasure is recorded", run.name

@@ -11,7 +11,7 @@ from cachetools import LRUCache
 from redraft.actors.runtime.coordinating.aggregates import Aggregate, Aggregates
 from redraft.actors.runtime.coordinating.decisions import Decided, Incoming, discard, new_events
 from redraft.actors.runtime.relaying.queue_publisher import belongs_elsewhere, error_message
-from redraft.events.errors import InputError, NoSuchRun
+from redraft.events.errors import InputError, NoSuchRun, RunBarred
 from redraft.events.messages.codec import encode_said, hash_of
 from redraft.events.messages.commands import ConfirmStep, EraseRun, ExpireStep, Message, QuarantineRun, RetryStep
 from redraft.events.messages.domain_events import RunEnded, RunErased, RunQuarantined
@@ -73,8 +73,11 @@ class SettingAside:
 
         A run of a later release, or one that is encrypted with a key that is missing here, may be handled elsewhere:
         nothing is recorded of it, and the message is refused. Messages of the timekeeper are ignored instead: they come
-        again. The erasure of a run that is over is recorded all the same.
+        again. The erasure of a run that is over is recorded all the same. A run that may never begin is ignored: its
+        message, with the texts of a run that was erased, is not kept as a dead letter.
         """
+        if isinstance(error, RunBarred):
+            return discard(each)
         if isinstance(each.message, EraseRun):
             return await self._erase(each, each.message, now)
         why = error_message(error)
