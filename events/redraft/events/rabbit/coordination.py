@@ -76,7 +76,7 @@ async def _nothing() -> None:
 
 
 class Cancellations:
-    """Broadcasts of runs that people cancel or quarantine, that are over their budget, or that end and left steps.
+    """Broadcasts of runs that people cancel or quarantine, or that end and may have left steps.
 
     Those sent while the server is away are missed.
     """

@@ -74,8 +74,11 @@ _END_ALL: Final = (
 )
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _RESERVED: Final = ("dead-letters", "events", "commands", "incoming", "cancellations", "looking")
-_STOPPED: Final = ("run.cancelled.#", "run.quarantined.#", "budget.reached.#")
-"""The events that stop work under way."""
+_STOPPED: Final = ("run.cancelled.#", "run.quarantined.#")
+"""The events that stop work under way. After `budget.reached` the best draft may still be published."""
+
+_STOPPED_EARLIER: Final = ("budget.reached.#",)
+"""What an earlier release had bound beside these."""
 
 
 class Names:
@@ -194,6 +197,8 @@ class Topology:
                 await self._exchange(stopped, "topic")
                 for key in _STOPPED:
                     await answer((await self._own()).exchange_bind(stopped, name, key))
+                for key in _STOPPED_EARLIER:
+                    await answer((await self._own()).exchange_unbind(stopped, name, key))
 
     async def _declare_queue(self, queue: str) -> int:
         names = self._names
