@@ -125,6 +125,17 @@ async def test_the_runs_of_a_day_share_their_budget(folder: Path, kind: str, req
         assert await spent_on(runtime.views, "nothing", started) == Usage()
 
 
+def test_a_fork_counts_what_it_repeats_once_against_the_budget_of_the_day(folder: Path) -> None:
+    short = LOOP.replace("max_iterations=9", "max_iterations=3")
+    (folder / "day.py").write_text(f"{short}loop = loop.daily_budget(calls=12)\n")
+    run = json.loads(call("run", "day.py:loop", "Tides", "--json").out)
+    fork = json.loads(call("fork", run["run"], "--at", "9", "--json").out)
+    assert [each["outcome"] for each in (run, fork)] == ["exhausted", "exhausted"], fork["reason"]
+    last = json.loads(call("run", "day.py:loop", "Sand", "--json").out)
+    assert last["outcome"] == "over_budget"
+    assert "the budget of the workflow's runs that began today is 12 calls: 12 are used" in last["reason"]
+
+
 def test_a_budget_stands_in_yaml_and_is_printed(folder: Path) -> None:
     text = (
         "name: dear\nsteps:\n- generate: {actor: write}\n"

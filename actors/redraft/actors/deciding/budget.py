@@ -95,8 +95,8 @@ def within_budget(
     """Returns the request with its reserved usage, if the budget allows it.
 
     Otherwise it returns None while calls are under way, which may use less than was reserved, and then that the budget
-    is reached. `others` is the usage of the workflow's other runs that began on the same day. Publishing is always
-    allowed.
+    is reached. `others` is the usage of the workflow's other runs that began on the same day, see `less_repeated`.
+    Publishing is always allowed.
     """
     due = ends_at(state, request.due)
     if request.role == "publisher":
@@ -107,6 +107,15 @@ def within_budget(
         return replace(request, due=due, reserved=needed)
     under_way = any(each.retry_at is None for each in state.open.values())
     return None if under_way and over.quantity != "seconds" else over
+
+
+def less_repeated(others: Usage, repeated: Usage) -> Usage:
+    """Returns the usage of a day's other runs less what a fork repeats: its own usage counts that, too.
+
+    So the sum of both counts it only if it was used on that day. Numbers may be negative.
+    """
+    less = {name: getattr(others, name) - getattr(repeated, name) for name in (*QUANTITIES, "unpriced")}
+    return replace(others, **less)
 
 
 def _first_over(state: RunState, needed: Usage, others: Usage) -> BudgetReached | None:

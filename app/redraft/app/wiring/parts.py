@@ -13,7 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from redraft.actors.runtime.admission import Authority
-from redraft.actors.runtime.coordinating.command_handler import CommandHandler, Resend, no_trace
+from redraft.actors.runtime.coordinating.aggregates import no_trace
+from redraft.actors.runtime.coordinating.command_handler import CommandHandler, Resend
 from redraft.actors.runtime.coordinating.coordinator import Coordinator
 from redraft.actors.runtime.coordinating.recalling import find_earlier
 from redraft.actors.runtime.coordinating.setting_aside import Report

@@ -7,8 +7,8 @@ Nothing wrong is recorded either way: each append names the hash that it was dec
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Final, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -17,10 +17,11 @@ from redraft.actors.deciding.state import RunState
 from redraft.actors.runtime.coordinating.proving import RunTexts
 from redraft.events.errors import Tampered
 from redraft.events.messages.codec import GENESIS
-from redraft.events.messages.domain_events import StepRequested
+from redraft.events.messages.domain_events import StepAnswered, StepRequested, VerdictLate
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.memory import text_memory
 from redraft.events.messages.plan import nodes_of
+from redraft.events.messages.usage import Usage
 
 MAX_BYTES: Final = 32 * 1024 * 1024
 """The default size of a cache, in bytes."""
@@ -80,6 +81,15 @@ CLOSED: Final = 64
 """The number of closed steps for which the id of the requesting event is kept."""
 
 
+NewTrace: TypeAlias = Callable[[str], str]
+"""Returns the trace context, as a W3C traceparent, of a run that begins without one; empty for none."""
+
+
+def no_trace(run: str) -> str:
+    """Returns no trace: nobody traces runs here."""
+    return ""
+
+
 class RunReader(Protocol):
     """Reads the events of a run."""
 
@@ -93,7 +103,8 @@ class Aggregate(msgspec.Struct, eq=False):
     on it counts, unless it is recorded already. `request_ids` maps the path of each open step, and of at most `CLOSED`
     others, to the id of the event that requested it. `trace` is the trace context that the run's first event records.
     `texts` are those that its outcomes were compared with, if any were. `fixed_size` is the memory in bytes that it
-    takes whatever happens; 0 before it is estimated. `encrypted`: its texts are kept encrypted.
+    takes whatever happens; 0 before it is estimated. `encrypted`: its texts are kept encrypted. `repeated` is the usage
+    of the answers that a fork repeats: its parent's, not its own.
     """
 
     state: RunState = RunState()
@@ -104,6 +115,7 @@ class Aggregate(msgspec.Struct, eq=False):
     texts: RunTexts | None = None
     fixed_size: int = 0
     encrypted: bool = False
+    repeated: Usage = Usage()
 
     def note_request(self, number: str, request: StepRequested) -> None:
         """Notes the id of an event that requests a step."""
@@ -177,6 +189,11 @@ def _size(aggregate: Aggregate) -> int:
     return size + PART * parts + PART // 4 * len(aggregate.request_ids)
 
 
+def usage_of(events: Iterable[Recorded]) -> Usage:
+    """Returns the summed usage of the answers among these events."""
+    return sum((each.data.usage for each in events if isinstance(each.data, StepAnswered | VerdictLate)), Usage())
+
+
 def aggregate_of(events: Sequence[Recorded]) -> Aggregate:
     """Returns the aggregate of a complete stream of events.
 
@@ -191,6 +208,7 @@ def aggregate_of(events: Sequence[Recorded]) -> Aggregate:
         last = event.hash
     first = events[0] if events else None
     made = Aggregate(trace=first.trace if first else "", encrypted=first is not None and first.encrypted)
+    made.repeated = usage_of(event for event in events if event.repeats)
     for event in events:
         if isinstance(event.data, StepRequested):
             made.note_request(event.id, event.data)

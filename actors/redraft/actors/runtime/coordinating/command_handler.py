@@ -16,12 +16,12 @@ from typing import Protocol, TypeAlias
 
 from msgspec.structs import replace
 
-from redraft.actors.deciding.budget import NOTHING
+from redraft.actors.deciding.budget import NOTHING, less_repeated
 from redraft.actors.deciding.decider import Decision, handle
 from redraft.actors.deciding.forking import begin_fork
 from redraft.actors.deciding.state import RunState
 from redraft.actors.runtime.admission import Authority
-from redraft.actors.runtime.coordinating.aggregates import Aggregate, Aggregates
+from redraft.actors.runtime.coordinating.aggregates import Aggregate, Aggregates, NewTrace, no_trace, usage_of
 from redraft.actors.runtime.coordinating.decisions import (
     Decided,
     DecidedBatch,
@@ -80,14 +80,6 @@ Resend: TypeAlias = Callable[[str, str, int], Awaitable[None]]
 
 ReadSpent: TypeAlias = Callable[[str, datetime, str], Awaitable[Usage]]
 """Returns the summed usage of a workflow's runs that began on this day (UTC), without one run."""
-
-NewTrace: TypeAlias = Callable[[str], str]
-"""Returns the trace context, as a W3C traceparent, of a run that begins without one; empty for none."""
-
-
-def no_trace(run: str) -> str:
-    """Returns no trace: nobody traces runs here."""
-    return ""
 
 
 class CommandHandler:
@@ -250,7 +242,9 @@ class CommandHandler:
         plan = message.plan if type(message) is StartRun else aggregate.state.plan
         others = NOTHING
         if plan.daily is not None and self._spent is not None:
-            others = await self._spent(plan.name, aggregate.state.started or now, run)
+            others = less_repeated(
+                await self._spent(plan.name, aggregate.state.started or now, run), aggregate.repeated
+            )
         if type(message) is Refined or (
             type(message) is Critiqued and (message.critique.issues or message.critique.criteria)
         ):
@@ -358,14 +352,15 @@ class CommandHandler:
 
     async def _load_aggregate(self, each: Incoming) -> Aggregate:
         """Returns a run that is not in memory."""
-        if each.fresh and isinstance(each.message, StartRun):
-            return Aggregate()
-        return await self._aggregates.load(each.message.run)
+        new = each.fresh and isinstance(each.message, StartRun)
+        loaded = Aggregate() if new else await self._aggregates.load(each.message.run)
+        if not loaded.state.version:
+            loaded.repeated = usage_of(each.past)
+        return loaded
 
     async def _is_recorded(self, each: Incoming) -> bool:
         """Returns whether the log already has this message's events, which an earlier append recorded."""
-        first = f"{each.origin.id}.0"
-        return any(event.id == first for event in await self.log.read(each.message.run))
+        return any(event.id == f"{each.origin.id}.0" for event in await self.log.read(each.message.run))
 
     def _handle(
         self,
