@@ -138,7 +138,7 @@ def test_the_run_of_an_item_that_has_not_begun_when_the_run_around_it_is_erased_
     asyncio.run(carry_out(CancelRun(first, ""), origin()))
     assert document("erase", "book", "--by", "grace")["items"] == [first]
     for number in (1, 2):
-        asyncio.run(begin(on_their_way[1:]))
+        asyncio.run(begin(on_their_way))
         assert [*all_runs()] == [first, "book"], number
         assert document("erase", "book")["by"] == "grace"
     assert "Tides" not in said("events", "--json")

@@ -343,7 +343,7 @@ def place_to_look_after(state: RunState, path: str) -> str:
 def why_unwelcome(state: RunState, message: Message) -> str:
     """Returns why a message without effect should be refused; empty for one that is only late or doubled."""
     if isinstance(message, StartRun):
-        if (state.plan.name, state.brief.text) != (message.plan.name, message.brief.text):
+        if not state.erased and (state.plan.name, state.brief.text) != (message.plan.name, message.brief.text):
             return f"run {message.run} has begun with another brief or workflow, key {message.key!r}; give another key"
         return ""
     return f"there is no run {message.run}" if state.status == "new" else ""
