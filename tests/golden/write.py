@@ -248,6 +248,8 @@ def with_reuse() -> Iterator[DomainEvent]:
     yield DraftCritiqued(
         "Refinement[3]/judge", 1, again.ref, Critique(0.5, critic="judge"), reused=EventRef("another-run", 5)
     )
+    own = Critique(0.6, critic="judge")
+    yield DraftCritiqued("Refinement[4]/judge", 1, new_draft(4, "Greetings").ref, own, hermetic=False)
 
 
 def with_state() -> Iterator[DomainEvent]:

@@ -203,7 +203,7 @@ def _event_for_outcome(
             if fault := why_invalid(open_step.step, critique):
                 return _step_failed(state, message, open_step, "invalid", fault, now, retryable=state.rules < 3)
             critique = as_declared(open_step.step, critique, state.rules)
-            return DraftCritiqued(path, attempt, ref, critique, usage, state=values)
+            return DraftCritiqued(path, attempt, ref, critique, usage, state=values, hermetic=message.hermetic)
         case Refined(text=text, changes=changes, exit=leaving, usage=usage, declined=declined) if (
             role == "refiner" and asked
         ):

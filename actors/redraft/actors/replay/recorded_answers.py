@@ -144,8 +144,8 @@ def as_message(run: str, step: OpenStep, answer: Answer) -> OutcomeMessage | Non
             return Generated(run, path, attempt, made.text, made.media_type, usage, values)
         case DraftRefined(draft=made, changes=changes, exit=leaving, usage=usage, state=values):
             return Refined(run, path, attempt, made.text, changes, leaving, usage, state=values)
-        case DraftCritiqued(critique=critique, usage=usage, state=values) if draft is not None:
-            return Critiqued(run, path, attempt, draft, critique, usage, values)
+        case DraftCritiqued(critique=critique, usage=usage, state=values, hermetic=hermetic) if draft is not None:
+            return Critiqued(run, path, attempt, draft, critique, usage, values, hermetic)
         case DraftPublished(receipt=receipt, usage=usage, state=values) if draft is not None:
             return Published(run, path, attempt, draft, receipt, usage, values)
         case StateChanged(state=values, usage=usage):

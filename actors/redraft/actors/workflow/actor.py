@@ -24,6 +24,9 @@ Isolation: TypeAlias = Literal["none", "process"]
 Measures: TypeAlias = tuple[str, ...] | Callable[[Mapping[str, Option]], tuple[str, ...]]
 """The measures that a critic declares, or what says which they are by its options."""
 
+Hermetic: TypeAlias = bool | Callable[[Mapping[str, Option]], bool]
+"""Whether a critic looks at nothing but what it is given, or what says so by its options."""
+
 ActorKey: TypeAlias = tuple[Role, str]
 """A role, and the name of an actor that has it."""
 
@@ -76,7 +79,8 @@ class Actor(Generic[R_co]):
     `isolation` says where the function runs, and `file` names the Python file that the actor was loaded from, if any.
     `fields` are pairs: a field of what a critic returns, and the field of a critique that it stands for. `criteria` and
     `measures` are those that a critic declares. `history` is the number of earlier drafts whose texts it wants. A
-    critic that is not `hermetic` looks at more than it is given, such as files, programs or a database. `writes` names
+    critic that is not `hermetic` looks at more than it is given, such as files, programs or a database; it may say so
+    by a function of its step's options, as of its measures. `writes` names
     values of the run's state: it may change these alone. A `condition` is a critic that says only whether it holds.
     """
 
@@ -93,13 +97,17 @@ class Actor(Generic[R_co]):
     criteria: tuple[Criterion, ...] = ()
     measures: Measures = ()
     history: int = 0
-    hermetic: bool = True
+    hermetic: Hermetic = True
     writes: tuple[str, ...] = ()
     condition: bool = False
 
     def measures_by(self, options: Mapping[str, Option]) -> tuple[str, ...]:
         """Returns the measures that a critic with these options declares."""
         return self.measures if isinstance(self.measures, tuple) else self.measures(options)
+
+    def is_hermetic(self, options: Mapping[str, Option]) -> bool:
+        """Returns whether a critic with these options looks at nothing but what it is given."""
+        return bool(self.hermetic(options)) if callable(self.hermetic) else self.hermetic
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own result
         """Calls the function itself, as if it were not decorated."""
@@ -149,7 +157,7 @@ def make_actor(
     criteria: tuple[Criterion, ...] = (),
     measures: Measures = (),
     history: int = 0,
-    hermetic: bool = True,
+    hermetic: Hermetic = True,
     writes: Sequence[str] = (),
     condition: bool = False,
 ) -> Actor[R]:
@@ -160,6 +168,8 @@ def make_actor(
         raise ActorError(f"@{role} {known}: version is {version!r}; write {VERSION_FORM}")
     if isolation not in get_args(Isolation):
         raise ActorError(f"@{role} {known}: isolation is {isolation!r}; write 'process', or leave it out")
+    if not (isinstance(hermetic, bool) or callable(hermetic)):
+        raise ActorError(f"@{role} {known}: hermetic is {shown(hermetic)}; write False, or a function of the options")
     _check_fields(f"@{role} {known}", fields)
     require(lambda: check_history(f"@{role} {known}", history))
     if isinstance(writes, str) or not all(map(is_value_name, writes)):

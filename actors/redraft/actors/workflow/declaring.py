@@ -58,9 +58,8 @@ def with_declared(step: Step, actors: Iterable[Actor]) -> Step:
     if (actor := known.get(step.actor)) is not None and actor.condition and not step.condition:
         step = replace(step, condition=True)
     doers = [as_done_by(step, arm) for arm in step.choose] or [step]
-    if step.reuse == "always" and (actor := known.get(step.actor)) is not None and not actor.hermetic:
-        more = f"{step.actor} looks at more than it is given (files, programs, a database), which may be another then"
-        raise PlanError(step.name, f"reuse is always, but {more}; write run, or leave it out")
+    if (actor := known.get(step.actor)) is not None and actor.hermetic is False:
+        check_shared(step.name, step, actor)
     declared = [_declared(each, known.get(each.actor)) for each in doers]
     scale, criteria = declared[0]
     scale = scale if all(each[0] == scale for each in declared) else None  # their scores are compared as 0..1
@@ -73,6 +72,19 @@ def with_declared(step: Step, actors: Iterable[Actor]) -> Step:
     if (scale is None or step.scale) and (not criteria or step.criteria):
         return step
     return replace(step, scale=step.scale or scale, criteria=step.criteria or criteria)
+
+
+def check_shared(path: str, step: Step, actor: Actor) -> None:
+    """Raises PlanError where all runs are to take the verdicts of a critic that looks at more than it is given."""
+    if step.reuse != "always" or actor.is_hermetic(step.options):
+        return
+    if actor.hermetic is False:
+        more, remedy = "(files, programs, a database)", "write run, or leave it out"
+    else:
+        more = "by its options (the file of a prompt, a model that they do not name)"
+        remedy = "name a model, give instructions in place of the file, or write run"
+    said = f"reuse is always, but {step.actor} looks at more than it is given {more}, which may be another then"
+    raise PlanError(path, f"{said}; {remedy}")
 
 
 def _with_writes(step: Step, known: Mapping[str, Actor]) -> Step:

@@ -30,6 +30,7 @@ from redraft.actors.workflow.actor import (
     Decorator,
     Function,
     Generator,
+    Hermetic,
     Isolation,
     Measures,
     Publisher,
@@ -92,7 +93,7 @@ def critic(
     weights: Mapping[str, float] = _NO_WEIGHTS,
     measures: Measures = (),
     history: int = 0,
-    hermetic: bool = True,
+    hermetic: Hermetic = True,
     writes: Sequence[str] = (),
 ) -> Decorator[Literal["critic"]]: ...
 def critic(
@@ -108,7 +109,7 @@ def critic(
     weights: Mapping[str, float] = _NO_WEIGHTS,
     measures: Measures = (),
     history: int = 0,
-    hermetic: bool = True,
+    hermetic: Hermetic = True,
     writes: Sequence[str] = (),
 ) -> Critic | Decorator[Literal["critic"]]:
     """Makes an actor that judges a draft, scoring on `scale` (low, high), on which conditions are read too.
@@ -118,9 +119,10 @@ def critic(
     one. `measures` are the names of numbers that it counts and returns each time, `measures={"words": 312}`; one whose
     name ends with `?` may be missing. `fields` names fields of what the function returns that stand for a critique's:
     `{"improvements": "suggestions"}`. If it takes the `history`, that has the texts of so many earlier drafts.
-    One that looks at more than it is given (files, programs, a database) is not `hermetic`: no other run takes its
-    verdicts. Raises ActorError when the function's arguments are not a critic's, the scale is not two rising numbers, a
-    criterion or a measure cannot be used, or `fields` names a field that a critique has not.
+    One that looks at more than it is given (files, programs, a database) is not `hermetic`, or says by a function of
+    its options whether it is: no other run takes its verdicts then. Raises ActorError when the function's arguments are
+    not a critic's, the scale is not two rising numbers, a criterion or a measure cannot be used, or `fields` names a
+    field that a critique has not.
     """
     declared = _declared_criteria(criteria, weights)
     if not callable(measures):

@@ -37,7 +37,7 @@ from redraft.actors.workflow.builders import (
     repeat,
 )
 from redraft.actors.workflow.counting import shipped_critics
-from redraft.actors.workflow.declaring import with_declared
+from redraft.actors.workflow.declaring import check_shared, with_declared
 from redraft.actors.workflow.free_steps import step
 from redraft.actors.workflow.state_types import state_spec
 from redraft.events.errors import ActorError, PlanError
@@ -247,11 +247,17 @@ def declare(plan: Plan, actors: Iterable[Actor]) -> Plan:
 
 def pin_versions(plan: Plan, actors: Iterable[Actor]) -> Plan:
     """Returns the plan of a run that begins: each step names the version of its actor, if that is given and none is
-    named yet, and each critic has the scale, criteria and measures that it declares. Raises PlanError when conditions
-    do not fit those.
+    named yet, and each critic has the scale, criteria and measures that it declares.
+
+    Raises PlanError when conditions do not fit those, and where all runs are to take the verdicts of a critic that, by
+    its options, looks at more than it is given.
     """
     actors = tuple(actors)
     plan = check_ready(declare(plan, actors))
+    critics = {actor.name: actor for actor in actors if actor.role == "critic"}
+    for path, node in steps_in(plan.steps):
+        if node.role == "critic" and node.actor in critics:
+            check_shared(path, node, critics[node.actor])
     versions = {(actor.role, actor.name): actor.version for actor in actors}
 
     def named(step: Step) -> Step:

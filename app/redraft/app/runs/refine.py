@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from redraft.actors.workflow.workflow import Workflow
+from redraft.actors.workflow.workflow import Workflow, pin_versions
 from redraft.app.client.client import Client
-from redraft.app.client.result import Result, as_brief, planned
+from redraft.app.client.result import Result, as_brief
 from redraft.app.models.configuration import actor_keys, check_models, models_of
 from redraft.app.settings.settings import Settings, read_settings
 from redraft.app.wiring.local import LocalRuntime, open_local
@@ -55,7 +55,7 @@ async def refine(
     actors = build_actor_registry(workflow.plan, workflow.actors.values(), environment)
     own = actor_keys(workflow.actors.values())
     check_models(workflow.plan, models, own)
-    plan = prepare(planned(workflow), as_brief(brief), models, own)
+    plan = pin_versions(prepare(workflow.plan, as_brief(brief), models, own), actors)
     async with open_local(chosen, actors) as runtime:
         return await refine_on(runtime.client, plan, brief, key=key, tags=tags, state=state)
 

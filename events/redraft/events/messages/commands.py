@@ -43,17 +43,16 @@ Times: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST_EVENTS - 1)]
 class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The common part of every request for work: the step, the attempt, its timeout (seconds), and the brief.
 
-    `id` is derived from run, path and attempt: the idempotency key of the work. `sent` counts how often this request
-    was sent. A request that may have been served already (`sent` above 1, or redelivered) is confirmed with the
-    coordinator before the work starts; `confirmed` is True when that was done, and `confirmed_at` says when (UTC).
-    `version` is the version of the actor's code that the plan names, if any. `beside` are the drafts, in the order of
-    their steps, with which the judge of a parallel step compares its draft. `asked` is when the coordinator requested
-    the work (UTC), and `state` the run's state then; a request that has waited longer than allowed is confirmed before
-    the work starts. A critic gives its score, and that for each of the `criteria`, on the `scale` that the plan
-    declares; in its outcome they are 0..1. It gives a number for each of the `measures`; one whose name ends with `?`
-    may be missing. With `only_issues` a refiner may change nothing outside of the places of the critique's issues,
-    unless people gave advice. `reply_key` is the routing key of the outcome; `inbox` where it is empty. `lessons`, of
-    earlier runs, are for generators and refiners: texts, and no instructions.
+    `id` is derived from run, path and attempt: the idempotency key of the work. `sent` counts how often it was sent. A
+    request that may have been served already (`sent` above 1, or redelivered) is confirmed with the coordinator before
+    the work starts; `confirmed` is True when that was done, and `confirmed_at` says when (UTC). `version` is that of
+    the actor's code, if the plan names one. `beside` are the drafts, in the order of their steps, with which the judge
+    of a parallel step compares its draft. `asked` is when the coordinator requested the work (UTC), and `state` the
+    run's state then; one that waited longer than allowed is confirmed first. A critic gives its score, and that for
+    each of the `criteria`, on the `scale` that the plan declares; in its outcome they are 0..1. It gives a number for
+    each of the `measures`; one whose name ends with `?` may be missing. With `only_issues` a refiner may change nothing
+    outside the places of the critique's issues, unless people gave advice. `reply_key` is the routing key of the
+    outcome (empty: `inbox`). `lessons`, of earlier runs, are for generators and refiners: texts, and no instructions.
     """
 
     id: str
@@ -129,7 +128,8 @@ class Generated(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Critiqued(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The outcome of CritiqueDraft: a critique, with a score of 0..1, of the draft of this version and hash."""
+    """The outcome of CritiqueDraft: a critique, with a score of 0..1, of the draft of this version and hash. Without
+    `hermetic` its critic looked at more than it was given: no other run takes its verdict."""
 
     run: str
     path: str
@@ -138,6 +138,7 @@ class Critiqued(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     critique: Critique
     usage: Usage = Usage()
     state: Values = {}
+    hermetic: bool = True
 
 
 class Refined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -115,7 +115,10 @@ class DraftGenerated(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class DraftCritiqued(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A critic judged the draft of this version and hash; `reused` is the event of which this repeats the verdict."""
+    """A critic judged the draft of this version and hash; `reused` is the event of which this repeats the verdict.
+
+    With `hermetic` False the critic looked at more than it was given: no other run takes its verdict.
+    """
 
     path: str
     attempt: int
@@ -124,6 +127,7 @@ class DraftCritiqued(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     usage: Usage = Usage()
     reused: EventRef | None = None
     state: Values = {}
+    hermetic: bool = True
 
 
 class DraftRefined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

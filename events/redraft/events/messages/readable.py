@@ -38,7 +38,7 @@ def is_surely_readable(event: DomainEvent) -> bool:
         case StepRequested():
             return _is_finite(event.score) and event.reserved == _NOTHING
         case DraftCritiqued():
-            return event.usage == _NOTHING and _is_plain(event.critique)
+            return event.usage == _NOTHING and _is_bool(event.hermetic) and _is_plain(event.critique)
         case DraftRefined():
             if event.edits != () or event.refusals != () or event.saved_tokens != 0 or event.usage != _NOTHING:
                 return False

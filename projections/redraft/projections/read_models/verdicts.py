@@ -41,7 +41,8 @@ def project_verdict(recorded: Recorded) -> Sequence[Change]:
     """Returns the row of a request with a key, and the change by its answer.
 
     An encrypted run has no rows, nor has one that was erased or set aside; what a fork repeats is found in its parent,
-    and what was taken again where it was taken from. A verdict that changed its run's state is none to take again.
+    and what was taken again where it was taken from. A verdict that changed its run's state is none to take again, nor
+    is that of a critic that looked at more than it was given.
     """
     event, run = recorded.data, recorded.run
     match event:
@@ -50,7 +51,7 @@ def project_verdict(recorded: Recorded) -> Sequence[Change]:
         case StepRequested() if event.verdict_key and event.reused is None and _may_be_taken(recorded):
             row: Row = {"run": run, "path": event.path, "attempt": event.attempt, "given": event.verdict_key}
             return (Put("verdicts", row | {"version": 0, "position": recorded.position}),)
-        case DraftCritiqued(reused=None, state=changes) if not changes and _may_be_taken(recorded):
+        case DraftCritiqued(reused=None, hermetic=True, state=changes) if not changes and _may_be_taken(recorded):
             said: Row = {"version": recorded.version, "position": recorded.position}
             return (Set("verdicts", (run, event.path), said, where={"attempt": (event.attempt,)}),)
         case _:

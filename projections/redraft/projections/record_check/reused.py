@@ -105,6 +105,8 @@ def _fault_of(event: Recorded, data: DraftCritiqued, key: str, there: Sequence[R
         return "another version of the actor gave it than the plan there names"
     if not isinstance(source.data, DraftCritiqued) or source.data.critique != data.critique:
         return "this is not the verdict there"
+    if not source.data.hermetic:
+        return "its critic looked at more than it was given there"
     return ""
 
 

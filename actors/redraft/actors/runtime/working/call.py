@@ -315,7 +315,8 @@ def _outcome_of(actor: Actor, work: Work, returned: object, context: Context, li
     match work:
         case CritiqueDraft(draft=draft):
             critique = _require_size(_critique_of(actor, returned, request, draft.text), limit)
-            return Critiqued(request.run, request.path, request.attempt, draft.ref, critique, usage)
+            hermetic = actor.is_hermetic(request.options)
+            return Critiqued(request.run, request.path, request.attempt, draft.ref, critique, usage, hermetic=hermetic)
         case Refine():
             revision = in_form(revision_of(returned, work.draft, work.critique), work.draft.media_type)
             _require_draft(revision.text, limit)

@@ -20,6 +20,7 @@ from redraft.app.builtin.llm.prompt import (
     Prompt,
     RefinerOptions,
     check_options,
+    is_hermetic,
     read_prompt,
 )
 from redraft.app.builtin.llm.reply import (
@@ -35,7 +36,7 @@ from redraft.app.builtin.llm.reply import (
     patched,
     revision_fault,
 )
-from redraft.app.builtin.support.options import read_options
+from redraft.app.builtin.support.options import RELEASE, read_options
 from redraft.app.builtin.support.per_file import is_folder
 from redraft.app.models.configuration import INSTALL, Models
 from redraft.app.models.estimates import CHARACTERS
@@ -87,7 +88,7 @@ def llm_critic(models: Models) -> Actor:
     The verdict is left to the condition, unless the option `verdict` gives it to the model.
     """
 
-    @critic(name="llm")
+    @critic(name="llm", version=RELEASE, hermetic=is_hermetic)
     async def judge(draft: Draft, brief: Brief, context: Context, history: History = NO_HISTORY) -> Critique:
         options = check_options(read_options(CriticOptions, context.options, "llm"))
         judged = _judged(options, context)

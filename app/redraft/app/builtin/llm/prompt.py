@@ -17,6 +17,7 @@ from redraft.app.builtin.support.files import read_own_file
 from redraft.app.builtin.support.options import nearest
 from redraft.events.errors import PermanentError
 from redraft.events.messages.content import digest
+from redraft.events.messages.plan import Option
 
 _Asks: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=10)]
 _Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -137,13 +138,26 @@ class Question:
     message: str
 
 
+def is_hermetic(options: Mapping[str, Option]) -> bool:
+    """Returns whether a critic with these options asks a model that they name, with prompts that ship with Redraft."""
+    return bool(options.get("model")) and not any(_is_path(str(options.get(name, ""))) for name in _PROMPTS)
+
+
+_PROMPTS: Final = ("prompt", "questions_prompt", "answers_prompt")
+"""The options that name prompts."""
+
+
+def _is_path(name: str) -> bool:
+    return "." in name or "/" in name
+
+
 def read_prompt(name: str, more: str = "", values: Mapping[str, str] | None = None) -> Prompt:
     """A shipped prompt by its name, or a file's below the folder in which the worker was started, by its path.
 
     A word with a dot or a slash is a path, which ends with .md or .txt. `{name}` of `values` is filled in, and `more`
     is added at the end. Raises PermanentError when there is no such prompt, or it lies elsewhere.
     """
-    if "." in name or "/" in name:
+    if _is_path(name):
         if not name.endswith(SUFFIXES):
             raise PermanentError(
                 f"llm: option prompt: {name!r} is not a prompt; name a file that ends with .md or .txt"

@@ -16,9 +16,9 @@ from redraft.actors.workflow.actor import Actor
 from redraft.actors.workflow.context import Context
 from redraft.actors.workflow.roles import critic
 from redraft.app.builtin.llm.actors import all_of, ask_model
-from redraft.app.builtin.llm.prompt import LlmOptions, read_prompt
+from redraft.app.builtin.llm.prompt import LlmOptions, is_hermetic, read_prompt
 from redraft.app.builtin.llm.reply import Line, Reply, place_fault
-from redraft.app.builtin.support.options import read_options
+from redraft.app.builtin.support.options import RELEASE, read_options
 from redraft.app.models.configuration import Models
 from redraft.events.messages.content import Brief, Critique, Draft, Issue
 
@@ -62,7 +62,7 @@ def verify_critic(models: Models) -> Actor:
     It is counted here, and not given by the model. Each answer that does not agree is an error with its place.
     """
 
-    @critic(name="verify")
+    @critic(name="verify", version=RELEASE, hermetic=is_hermetic)
     async def verify(draft: Draft, brief: Brief, context: Context) -> Critique:
         options = read_options(VerifyOptions, context.options, "verify")
         prompt = read_prompt(options.questions_prompt or "questions", "", {"most": str(options.questions)})

@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from redraft.actors.workflow.workflow import Workflow
-from redraft.app.client.result import Result, as_brief, planned
+from redraft.actors.workflow.workflow import Workflow, pin_versions
+from redraft.app.client.result import Result, as_brief
 from redraft.app.models.configuration import models_of
 from redraft.app.settings.settings import LOCAL, Settings, read_settings
 from redraft.app.testing.recorded.answers import Player, Recorder, read_answers, write_answers
@@ -98,7 +98,7 @@ async def run_recorded(
     environment = ActorEnvironment(sys.stdout, Path.cwd(), models=models, webhook_hosts=chosen.webhook_hosts)
     actors = build_actor_registry(workflow.plan, workflow.actors.values(), environment)
     own = frozenset((actor.role, actor.name) for actor in workflow.actors.values())
-    plan = prepare(planned(workflow), as_brief(brief), models, own)
+    plan = pin_versions(prepare(workflow.plan, as_brief(brief), models, own), actors)
     acting = Recorder(actors) if record else Player(actors, read_answers(answers), frozenset(live))
     async with open_local(chosen, acting.actors) as runtime:
         run = await runtime.client.submit(plan, brief, by="test")
