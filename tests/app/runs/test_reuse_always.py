@@ -25,11 +25,14 @@ from redraft.actors.deciding.policy import Policy
 from redraft.actors.plans.paths import map_nodes
 from redraft.actors.replay.whatif import decide_again, plan_of, what_if
 from redraft.actors.runtime.coordinating.recalling import proven_verdict
+from redraft.actors.workflow.actor import Hermetic
 from redraft.app import Settings, read_settings, refine
 from redraft.app.record.auditing.record_faults import check_log, check_run, is_faulty
 from redraft.app.record.copying.transfer import RunSelection, export_log, import_archive
 from redraft.app.runs.steering import quarantine
+from redraft.app.wiring.local import open_local
 from redraft.app.wiring.stores import open_store_of
+from redraft.events.errors import PlanError
 from redraft.events.messages.domain_events import (
     BudgetReached,
     DraftCritiqued,
@@ -39,7 +42,7 @@ from redraft.events.messages.domain_events import (
     StepRequested,
 )
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Node, Step
+from redraft.events.messages.plan import Node, Reuse, Step
 from redraft.events.messages.usage import Usage
 from redraft.projections.record_check.check import check_events
 from redraft.projections.run_views.sentences import history
@@ -66,8 +69,8 @@ async def save(draft: Draft) -> str:
     return "here"
 
 
-def judging(calls: list[str], score: float = 0.5, version: str = "1"):
-    @critic(name="judge", version=version)
+def judging(calls: list[str], score: float = 0.5, version: str = "1", hermetic: Hermetic = True):
+    @critic(name="judge", version=version, hermetic=hermetic)
     async def judge(draft: Draft, context: Context) -> Critique:
         calls.append(draft.text)
         context.used(Usage(tokens=10, calls=1))
@@ -157,6 +160,45 @@ async def test_two_that_judge_together_never_share_a_verdict(settings: Settings,
     async with open_store_of(settings) as store:
         for events in (second, third):
             assert (await check_run(store, events[0].run)).findings == ()
+
+
+async def test_a_verdict_on_more_than_was_given_counts_in_its_own_run_alone(settings: Settings):
+    """A plan that is begun without its actors says `always`; the worker, who has the actor, says what it looks at."""
+    calls: list[str] = []
+    looking = judging(calls, hermetic=lambda options: False)
+    plan = flow(step(looking, reuse="run"), most=4).plan
+    plan = replace(plan, steps=map_nodes(plan.steps, lambda _, node: reusing(node, "always")))
+    runs = []
+    async with open_local(settings, [write, swap, save, looking]) as runtime:
+        for _ in range(2):
+            run = await runtime.client.submit(plan, "tides")
+            await runtime.client.wait(run)
+            runs.append(list(await runtime.client.history(run)))
+        fork = await runtime.client.fork(runs[0][0].run, own_verdict(runs[0]).version)
+        await runtime.client.wait(fork)
+        forked = list(await runtime.client.history(fork))
+    assert calls == ["a", "b", "a", "b", "b"]
+    for events in runs:
+        assert [each.reused is None for each in verdicts(events)] == [True, True, False, False, False]
+        assert {each.reused.run for each in verdicts(events) if each.reused} == {events[0].run}
+        assert [each.hermetic for each in verdicts(events) if each.reused is None] == [False, False]
+        again = decide_again(events, plan_of(events))
+        assert (again.parting, again.ends_at, again.imagined) == (None, None, again.recorded)
+    assert [each.reused is None for each in verdicts(forked)] == [True, True, False, False, False]
+    async with open_store_of(settings) as store:
+        assert [each.findings async for each in check_log(store)] == [(), (), ()]
+
+
+def reusing(node: Node, reuse: Reuse) -> Node:
+    return replace(node, reuse=reuse) if isinstance(node, Step) and node.role == "critic" else node
+
+
+async def test_a_run_that_begins_with_its_actors_is_refused(settings: Settings):
+    looking = step(judging([], hermetic=lambda options: "model" in options), reuse="always")
+    with pytest.raises(PlanError, match="Loop/judge: reuse is always, but judge looks at more than it is given"):
+        await refine(flow(looking), "tides", settings=settings)
+    named = step(judging([], hermetic=lambda options: "model" in options), reuse="always", options={"model": "m"})
+    assert await refine(flow(named), "tides", settings=settings)
 
 
 async def test_the_budget_is_for_those_who_are_asked(settings: Settings):
@@ -265,6 +307,7 @@ async def test_an_untrue_source_is_found(settings: Settings):
     assert "no verdict of its own" in found(second, at(source, first, reused=EventRef("x", 2)))
     assert "no verdict of its own" in found(second, at(source - 1, first, verdict_key="x"))
     assert "no verdict of its own" in found(second, first[:source])
+    assert "looked at more than it was given there" in found(second, at(source, first, hermetic=False))
     assert "encrypted" in found(second, [replace(each, encrypted=True) for each in first])
     late = [replace(each, position=10_000, time=second[-1].time.replace(year=2999)) for each in first]
     assert "recorded later" in found(second, late)
@@ -279,10 +322,7 @@ def plan_changed(events: list[Recorded]) -> list[Recorded]:
     begun = events[0].data
     assert isinstance(begun, RunStarted)
 
-    def changed(path: str, node: Node) -> Node:
-        return replace(node, reuse="run") if isinstance(node, Step) and node.role == "critic" else node
-
-    plan = replace(begun.plan, steps=map_nodes(begun.plan.steps, changed))
+    plan = replace(begun.plan, steps=map_nodes(begun.plan.steps, lambda _, node: reusing(node, "run")))
     return [replace(events[0], data=replace(begun, plan=plan)), *events[1:]]
 
 
@@ -295,6 +335,10 @@ async def test_only_what_the_log_proves_is_taken(settings: Settings):
     assert proven_verdict(events, source, "another") is None
     assert proven_verdict(events, source - 1, key) is None
     assert proven_verdict(events, len(events) + 1, key) is None
+    looking = [
+        replace(each, data=replace(each.data, hermetic=False)) if each.version == source else each for each in events
+    ]
+    assert proven_verdict(looking, source, key) is None
     assert proven_verdict(events[:2] + events[3:], source, key) is None, "it has a gap"
     aside = replace(events[-1], version=len(events) + 1, previous=events[-1].hash, data=RunQuarantined("ann", "odd"))
     assert proven_verdict([*events, aside], source, key) is None

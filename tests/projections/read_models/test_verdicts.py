@@ -37,8 +37,16 @@ def asked(key: str, attempt: int = 1, path: str = "judge", reused: EventRef | No
     return "coordinator", given
 
 
-def said(attempt: int = 1, path: str = "judge", reused: EventRef | None = None, state: Values | None = None) -> Told:
-    return "judge", DraftCritiqued(path, attempt, DRAFT.ref, Critique(0.5), reused=reused, state=state or {})
+def said(
+    attempt: int = 1,
+    path: str = "judge",
+    reused: EventRef | None = None,
+    state: Values | None = None,
+    *,
+    hermetic: bool = True,
+) -> Told:
+    verdict = DraftCritiqued(path, attempt, DRAFT.ref, Critique(0.5), reused=reused, state=state or {})
+    return "judge", replace(verdict, hermetic=hermetic)
 
 
 def run(name: str, *told: Told) -> Sequence[Recorded]:
@@ -71,6 +79,7 @@ async def test_only_an_answer_of_its_own_counts(anywhere: StorageLocation) -> No
         run("again", asked("k", reused=source), said(reused=source)),
         run("without", asked(""), said()),
         run("changing", asked("k"), said(state={"words": 3})),
+        run("looking", asked("k"), said(hermetic=False)),
     )
     assert await found(anywhere, "k", *runs) == [("retried", 5)]
 
