@@ -131,6 +131,16 @@ def test_an_answer_of_another_role_another_attempt_or_for_another_draft_is_ignor
     assert run.send(mine) == ()
 
 
+@pytest.mark.parametrize("hermetic", [True, False])
+def test_what_a_critic_looked_at_is_recorded_and_changes_nothing_in_its_run(hermetic: bool) -> None:
+    run, other = standing("judge"), standing("judge")
+    verdict = Critiqued(RUN, "L[1]/judge", 1, draft(run), Critique(0.5, critic="judge"))
+    said, usual = run.send(replace(verdict, hermetic=hermetic)), other.send(verdict)
+    assert isinstance(said[0], DraftCritiqued)
+    assert said[0].hermetic is hermetic
+    assert [replace(said[0], hermetic=True), *said[1:]] == list(usual)
+
+
 @pytest.mark.parametrize("value", [1.01, -0.01])
 def test_a_score_beyond_its_bounds_is_a_failure_for_good(value: float) -> None:
     run = standing("judge")

@@ -16,6 +16,7 @@ from redraft.actors.runtime.working.call import Call
 from redraft.actors.workflow.actor import Actor
 from redraft.app.builtin.llm.actors import llm_critic, llm_generator, llm_refiner
 from redraft.app.builtin.llm.prompt import FOLDER, read_prompt
+from redraft.app.builtin.llm.verify import verify_critic
 from redraft.app.builtin.llm.watching import JsonText
 from redraft.app.models.configuration import Models
 from redraft.events.messages.commands import (
@@ -31,6 +32,7 @@ from redraft.events.messages.commands import (
     Work,
 )
 from redraft.events.messages.content import Brief, Critique, History, Round, new_draft
+from redraft.events.messages.plan import Option
 
 KEY = "sk-scripted-0123456789abcdef"
 DRAFT = new_draft(1, "Tides come once a day.\n")
@@ -420,6 +422,24 @@ async def test_the_verdict_is_the_models_only_where_the_plan_gives_it():
         outcome = await judged(server, verdict=True)
     assert isinstance(outcome, Critiqued)
     assert outcome.critique.approved is True
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"model": "openai:m"}, True),
+        ({"model": "openai:m", "prompt": "critic", "instructions": "See notes.md."}, True),
+        ({}, False),
+        ({"model": ""}, False),
+        ({"model": "openai:m", "prompt": "mine.md"}, False),
+        ({"model": "openai:m", "questions_prompt": "mine.txt"}, False),
+        ({"model": "openai:m", "answers_prompt": "prompts/mine.md"}, False),
+    ],
+)
+def test_who_judges_with_a_file_or_the_workers_own_model_looks_at_more_than_is_given(
+    options: dict[str, Option], expected: bool
+):
+    assert llm_critic(Models()).is_hermetic(options) is verify_critic(Models()).is_hermetic(options) is expected
 
 
 async def test_a_prompt_of_ones_own_takes_the_place_of_ours():
