@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +108,25 @@ def test_a_decision_that_cannot_be_recorded_leaves_the_link_as_it_was(server: Se
     refused = httpx.post(other, data=form(page, "approve"))
     assert (refused.status_code, "has approved it already" in refused.text) == (409, True)
     assert httpx.post(other, data=form(page, "reject")).status_code == 200
+
+
+@pytest.mark.parametrize("workflow", ["ask", "two"])
+def test_a_link_whose_server_was_killed_once_its_decision_was_recorded_says_so(
+    server: Served, home: Path, workflow: str
+) -> None:
+    run = waiting(server, workflow)
+    address = link(server, "invite", run, "--for", "ann")
+    good = form(httpx.get(address), "approve")
+    assert httpx.post(address, data=good).status_code == 200
+    (file,) = home.rglob("*.tokens.db")
+    with closing(sqlite3.connect(file, isolation_level=None)) as tokens:  # as it was then: claimed, until that ended
+        tokens.execute("UPDATE redraft_tokens SET revoked = NULL")
+        tokens.execute("UPDATE redraft_claims SET ends = 0")
+    for again in (httpx.get(address), httpx.post(address, data=good)):
+        assert (again.status_code, "Recorded already" in again.text) == (410, True)
+        assert "is approved, in the name of ann" in again.text
+    assert httpx.post(address, data=good | {"decision": "reject"}).status_code == 404, "it is used up now"
+    assert len([each for each in events(run) if each["name"] in ("draft.approved.v1", "draft.rejected.v1")]) == 1
 
 
 def test_a_form_that_is_not_of_the_page_and_one_of_another_site_change_nothing(server: Served) -> None:

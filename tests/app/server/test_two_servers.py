@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 from tests.app.deployments import Deployment, deployment
 from tests.app.server.test_deployed import url_of
+
+from redraft.events.messages.domain_events import DraftApproved, DraftRejected
 
 ASKED = """
 from redraft.actors import Critique, Workflow, approve, critic, generator
@@ -112,10 +115,48 @@ def test_a_decision_by_a_link_that_nobody_records_yet_is_on_its_way(deployed: De
     deployed.processes[0].terminate()
     deployed.processes[0].wait(60)
     form = {"decision": "approve", "csrf": re.findall(r'name="csrf" value="(\w+)"', httpx.get(link).text)[0]}
-    sent = httpx.post(link, data=form, timeout=60)
-    assert (sent.status_code, "Your decision was sent" in sent.text) == (202, True)
+    for decision in ("approve", "reject"):  # the link can be used until its decision is recorded
+        sent = httpx.post(link, data=form | {"decision": decision}, timeout=60)
+        assert (sent.status_code, "Your decision was sent" in sent.text) == (202, True)
+        assert httpx.get(link).status_code == 200
     deployed.start("again", "up", "ask.py:ask")
     deployed.ended(run)
+    for again in (httpx.get(link), httpx.post(link, data=form, timeout=60)):
+        assert (again.status_code, "is approved, in the name of ann" in again.text) == (410, True)
+    assert httpx.get(link).status_code == 404
+    decided = [each for each in deployed.history(run) if isinstance(each.data, DraftApproved | DraftRejected)]
+    assert [type(each.data) for each in decided] == [DraftApproved]
+
+
+@pytest.mark.check
+def test_of_the_same_word_at_both_servers_one_is_recorded_and_the_other_is_refused(
+    deployed: Deployment, two: Two
+) -> None:
+    run = begun(two, deployed)
+    for verb in ("pause", "resume") * 3:
+        with ThreadPoolExecutor() as pool:
+            both = [pool.submit(each.post, f"/runs/{run}/{verb}", json={}) for each in (two.one, two.other)]
+        said = sorted((each.result() for each in both), key=lambda each: each.status_code)
+        assert [each.status_code for each in said] == [200, 422]
+        assert ("is paused already" if verb == "pause" else "is not paused") in said[1].json()["detail"]
+
+
+@pytest.mark.check
+def test_a_decision_by_a_link_that_came_after_an_edit_leaves_the_link_as_it_was(deployed: Deployment, two: Two) -> None:
+    for _ in range(3):
+        run = begun(two, deployed)
+        made = deployed.json("token", "invite", run, "--for", "ann", "--url", site(two.one))
+        form = {
+            "decision": "approve",
+            "csrf": re.findall(r'name="csrf" value="(\w+)"', httpx.get(made["link"]).text)[0],
+        }
+        with ThreadPoolExecutor() as pool:
+            edit = pool.submit(two.other.post, f"/runs/{run}/edit", json={"text": "another text"})
+            decision = pool.submit(httpx.post, made["link"], data=form, timeout=60)
+        codes = edit.result().status_code, decision.result().status_code
+        assert codes in ((200, 409), (200, 410), (409, 200), (422, 200))
+        (token,) = [each for each in deployed.json("token", "list") if each["id"] == made["id"]]
+        assert (token["revoked"] is None) == (codes[0] == 200)
 
 
 def test_a_session_and_a_lease_are_one_servers_own(deployed: Deployment, two: Two) -> None:

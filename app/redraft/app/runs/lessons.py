@@ -10,6 +10,7 @@ from redraft.app.settings.settings import Settings
 from redraft.app.wiring.local import LocalRuntime, open_readonly
 from redraft.events.errors import InputError
 from redraft.events.messages.commands import StrikeLesson
+from redraft.events.messages.domain_events import LessonStruck
 from redraft.events.messages.envelope import Recorded
 from redraft.projections.read_models.issues import ISSUES
 from redraft.projections.read_models.lessons import KnownLesson, known_lessons
@@ -27,7 +28,7 @@ async def strike(
     """
     async with open_readonly(settings) as runtime:
         found = await find_lesson(runtime, lesson)
-        return found, await strike_on(settings, runtime, found, reason, by, withdrawn=withdrawn)
+        return await strike_on(settings, runtime, found, reason, by, withdrawn=withdrawn)
 
 
 async def find_lesson(runtime: LocalRuntime, lesson: str) -> KnownLesson:
@@ -49,11 +50,17 @@ async def strike_on(
     withdrawn: bool = False,
     sender: Client | None = None,
     actor: str = "",
-) -> Recorded | None:
+) -> tuple[KnownLesson, Recorded | None]:
     """The same on a runtime that is open; `sender` has coordinators take the message, `actor` is as in `steer_on`."""
     if (lesson.struck_by is not None) != withdrawn:
-        return None
+        return lesson, None
     if (await find_run(runtime.views, lesson.run)).status == "quarantined":
         raise InputError(f"run {lesson.run}, in which this lesson was struck out, was set aside: it takes no word back")
     message = StrikeLesson(lesson.run, lesson.id, by, reason, withdrawn)
-    return await record_message(settings, runtime, message, sender, actor)
+
+    def is_void(event: Recorded) -> bool:
+        data = event.data
+        return isinstance(data, LessonStruck) and (data.lesson, data.withdrawn) == (lesson.id, withdrawn)
+
+    event = await record_message(settings, runtime, message, sender, actor, is_void=is_void)
+    return (lesson if event else await find_lesson(runtime, lesson.id)), event

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
+from itertools import groupby
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
 from redraft.actors.deciding.policy import with_limits
 from redraft.actors.deciding.state import RunState
-from redraft.actors.deciding.steering import not_asked, why_void
+from redraft.actors.deciding.steering import not_asked, steered, why_void
 from redraft.actors.runtime.relaying.item_words import pass_on
+from redraft.actors.values import ignore
 from redraft.app.client.client import Client
 from redraft.app.process.ids import new_message_id
 from redraft.app.record.past import drafts_of
 from redraft.app.settings.settings import LOCAL, Settings
-from redraft.app.subscribing.misfits import folded
+from redraft.app.subscribing.misfits import folded, followed
 from redraft.app.wiring.deployment import open_client
 from redraft.app.wiring.local import LocalRuntime, open_handler, open_readonly
 from redraft.events.errors import InputError, NoSuchRun
@@ -40,7 +42,7 @@ from redraft.events.messages.commands import (
     StrikeLesson,
 )
 from redraft.events.messages.content import DraftRef
-from redraft.events.messages.domain_events import RunEnded, RunQuarantined
+from redraft.events.messages.domain_events import RunEnded, RunQuarantined, Steered
 from redraft.events.messages.envelope import Origin, Recorded
 from redraft.projections.engine.projector import catch_up
 from redraft.projections.read_models.runs_query import RunLine, find_run
@@ -69,6 +71,12 @@ BEGUN_HERE: Final = frozenset({"redraft run", "redraft run --batch", "refine", "
 PATIENCE: Final = 10.0
 """Seconds to wait for a coordinator to record a message."""
 
+SETTLED: Final = 1.0
+"""Seconds to wait for that still once the message would be refused, since the latest event of its run.
+
+A coordinator takes the messages of a run in order: it has recorded the event that made this one void, so this is next.
+"""
+
 
 async def steer(settings: Settings, text: str, word: Word) -> tuple[str, Recorded | None]:
     """Sends a message to the run that a text means; returns its id, and the event, if recorded within `PATIENCE`.
@@ -92,13 +100,56 @@ async def steer_on(
         raise InputError(f"run {run} was set aside, and nothing more is done for it: {found.reason}")
     past = await runtime.store.read(run)
     message = word(past)
+    message = replace(message, key=message.key or new_message_id())
+    if (event := recorded_under(past, message.key)) is not None:
+        return run, event
     if settings.bus != LOCAL and past[0].actor in BEGUN_HERE:
         settings, sender = settings.model_copy(update={"bus": LOCAL}), None
-    refuse(folded(past), message, settings)
-    event = await record_message(settings, runtime, message, sender, actor)
-    if event is None and settings.bus == LOCAL:
-        refuse(folded(await runtime.store.read(run)), message, settings)
+    state = folded(past)
+    refuse(state, message, settings)
+
+    def is_void(event: Recorded) -> bool:
+        nonlocal state
+        state = followed(state, event)
+        return _fault(state, message, settings) is not None
+
+    event = await record_message(settings, runtime, message, sender, actor, past[-1].position, is_void)
+    if event is None:
+        now = await runtime.store.read(run)
+        event = recorded_under(now, message.key)
+        if event is None:
+            _refuse_since(now, len(past), message, settings)
     return run, event
+
+
+def recorded_under(past: Sequence[Recorded], key: str) -> Recorded | None:
+    """Returns the event of a run that records the message with this key; None where there is none yet."""
+    return next((each for each in past if isinstance(each.data, Steered) and each.data.key == key), None)
+
+
+def _refuse_since(past: Sequence[Recorded], seen: int, message: SteeringMessage, settings: Settings) -> None:
+    """Raises InputError where a run could not take a message after its first `seen` events, with the latest reason.
+
+    What counts is how it stood each time that a message had been decided on, whose events share the beginning of their
+    ids: this message was decided on at such a time, or still can be where it was never void.
+    """
+    state, fault = folded(past[:seen]), None
+    for _, events in groupby(past[seen:], lambda each: each.id.rpartition(".")[0]):
+        for event in events:
+            state = followed(state, event)
+        fault = _fault(state, message, settings) or fault
+    if fault is not None:
+        raise fault
+
+
+def _fault(state: RunState, message: SteeringMessage, settings: Settings) -> InputError | None:
+    """Returns why a coordinator would not record a message as the run stands; None when it would."""
+    if steered(state, message, settings.max_draft_bytes) is None:
+        try:
+            refuse(state, message, settings)
+        except InputError as error:
+            return error
+    return None
 
 
 def draft_meant(past: Sequence[Recorded], number: int | None) -> DraftRef:
@@ -141,6 +192,10 @@ def refuse(state: RunState, message: SteeringMessage, settings: Settings) -> Non
     """Raises InputError with the reason and the remedy when this message would change nothing."""
     limit = settings.max_draft_bytes
     run = message.run
+    if state.status == "quarantined":
+        raise InputError(
+            f"run {run} was set aside just before, and nothing more is done for it; see redraft show {run}"
+        )
     if state.status != "running":
         raise RunIsOver(f"run {run} has ended and takes no more messages; see redraft show {run}")
     match message:
@@ -176,17 +231,21 @@ async def record_message(
     message: SteeringMessage | QuarantineRun | StrikeLesson,
     sender: Client | None = None,
     actor: str = "",
+    after: int | None = None,
+    is_void: Callable[[Recorded], object] = ignore,
 ) -> Recorded | None:
     """Records the event of a message, or has a coordinator do so; None when nothing changed, or it takes too long.
 
-    Raises InputError for a message with a text that cannot be written as UTF-8.
+    `is_void` is called with the run's events `after` this position of the log (by default, that of its end), and says
+    whether the message would change nothing by now. Raises InputError for a message with a text that cannot be written
+    as UTF-8.
     """
     encode_said(message)
     if sender is not None:
-        return await _send(sender, runtime, message, actor)
+        return await _send(sender, runtime, message, actor, after, is_void)
     if settings.bus != LOCAL:
         async with open_client(settings, reads=False) as client:
-            return await _send(client, runtime, message, actor)
+            return await _send(client, runtime, message, actor, after, is_void)
     message_id = new_message_id()
     message = replace(message, key=message.key or message_id)
     async with open_handler(settings, runtime) as handler:
@@ -198,17 +257,29 @@ async def record_message(
 
 
 async def _send(
-    client: Client, runtime: LocalRuntime, message: SteeringMessage | QuarantineRun | StrikeLesson, actor: str
+    client: Client,
+    runtime: LocalRuntime,
+    message: SteeringMessage | QuarantineRun | StrikeLesson,
+    actor: str,
+    after: int | None,
+    is_void: Callable[[Recorded], object],
 ) -> Recorded | None:
-    after, sets_aside = await runtime.store.head(), isinstance(message, QuarantineRun)
+    after, sets_aside = await runtime.store.head() if after is None else after, isinstance(message, QuarantineRun)
+    clock = asyncio.get_running_loop().time
     message_id = await client.steer(message, actor=actor)
+    end = clock() + PATIENCE
     with suppress(TimeoutError):
-        async with asyncio.timeout(PATIENCE):
-            async for event in runtime.client.subscribe(after, run=message.run):
-                if event.id == f"{message_id}.0" or (sets_aside and isinstance(event.data, RunQuarantined)):
+        async with (
+            asyncio.timeout_at(end) as waiting,
+            aclosing(runtime.client.subscribe(after, run=message.run)) as events,
+        ):
+            async for event in events:
+                is_own = event.id == f"{message_id}.0" or (message.key and recorded_under([event], message.key))
+                if is_own or (sets_aside and isinstance(event.data, RunQuarantined)):
                     return event
                 if isinstance(event.data, RunEnded) and not sets_aside:
                     raise RunIsOver(f"run {message.run} ended just before; see redraft show {message.run}")
+                waiting.reschedule(min(end, clock() + SETTLED) if is_void(event) else end)
     return None
 
 
@@ -221,14 +292,19 @@ async def quarantine(settings: Settings, text: str, reason: str, by: str) -> tup
         raise InputError("no reason is given; say in a sentence why the run cannot be relied on: --reason TEXT")
     async with open_readonly(settings) as runtime:
         found = await find_run(runtime.views, text)
-        if found.status == "quarantined":
-            raise InputError(f"run {found.run} is set aside already: {found.reason}")
+        _refuse_twice(found)
         if settings.bus != LOCAL:
             await _require_event(runtime, found.run)
         event = await record_message(settings, runtime, QuarantineRun(found.run, by, reason))
-        if event is None and settings.bus == LOCAL:
-            raise InputError(f"run {found.run} is set aside already")
+        if event is None:
+            await catch_up(runtime.views, runtime.store)
+            _refuse_twice(await find_run(runtime.views, found.run))
         return found.run, event
+
+
+def _refuse_twice(found: RunLine) -> None:
+    if found.status == "quarantined":
+        raise InputError(f"run {found.run} is set aside already: {found.reason}")
 
 
 async def _require_event(runtime: LocalRuntime, run: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Annotated, Any, Final
 from urllib.parse import parse_qs
@@ -19,14 +20,18 @@ from redraft.app.subscribing.misfits import folded
 from redraft.events.errors import InputError, RedraftError
 from redraft.events.messages.commands import ApproveDraft, RejectDraft
 from redraft.events.messages.content import Draft, DraftRef
-from redraft.events.messages.domain_events import RunStarted
+from redraft.events.messages.domain_events import DraftApproved, DraftRejected, RunStarted
 from redraft.events.messages.envelope import Recorded
 from redraft.events.tokens import Link, Token
 
 LinkText = Annotated[str, PathParameter(description="The link's own text.")]
 
 _UNKNOWN: Final = "This link is not known here, it has ended, or it was used. Ask whoever gave it to you for another."
-_ON_ITS_WAY: Final = "Your decision was sent. It counts once it is recorded, if the run still waits with this draft."
+_ON_ITS_WAY: Final = (
+    "Your decision was sent. It counts once it is recorded, if the run still waits with this draft. Open the link "
+    "again to see whether it is; until then the link can be used again, and the first of its decisions counts, once."
+)
+_IN_USE: Final = "Another decision by this link is being recorded. Open the link again to see how that went."
 _OVER: Final = "Nothing is to be decided any more: the run went on, or ended, or waits with another draft."
 
 
@@ -41,6 +46,8 @@ async def look(service: Serves, text: LinkText) -> Response[bytes]:
     from redraft.app.record.decision_page import Question, question_page  # Jinja2 takes a while to import
 
     past = await service.runtime.store.read(token.link.run)
+    if (earlier := _decision(past, _key(token))) is not None:
+        return await _told("Recorded already", f"{_done(earlier, token)} A link decides once.", 410)
     draft = _awaited(past, token.link.draft)
     if draft is None:
         return await _told("Nothing to decide", _OVER, 410)
@@ -51,7 +58,7 @@ async def look(service: Serves, text: LinkText) -> Response[bytes]:
 
 @post("/links/{text:str}", include_in_schema=False, status_code=200)
 async def decide(service: Serves, request: Request[Any, Any, Any], text: LinkText) -> Response[bytes]:
-    """Records the decision of a link, which is used then."""
+    """Records the decision of a link, which is used up by it; one that is not recorded leaves it as it was."""
     token = await _token(service, text)
     if token is None or token.link is None or token.link.draft is None:
         return await _told("No such link", _UNKNOWN, 404)
@@ -63,35 +70,58 @@ async def decide(service: Serves, request: Request[Any, Any, Any], text: LinkTex
     if service.read_only:
         return await _told("Not recorded", "This server only looks: it was started with --read-only.", 405)
     word = ApproveDraft if decision == "approve" else RejectDraft
-    return await _record(service, token, word(token.link.run, token.link.draft, reason, token.name, f"link {token.id}"))
+    return await _record(service, token, word(token.link.run, token.link.draft, reason, token.name, _key(token)))
 
 
 async def _record(service: Service, token: Token, message: ApproveDraft | RejectDraft) -> Response[bytes]:
-    """Records what is decided by a link, once: it is claimed before, and given back if nothing can be recorded.
+    """Records what is decided by a link, once: it is claimed before, and revoked once that is recorded.
 
-    A claim ends with a server that is killed; the key of the message has the run take one decision of a link even then.
+    A claim ends with a server that is killed, and is given back for what is not recorded, or not yet. The key of the
+    message has the run take one decision of a link even then, and shows whose it was when the link is used again.
     """
     tokens, who = service.tokens, f"{token.name} (link {token.id})"
     assert tokens is not None  # noqa: S101 - the link was found there
     claim = await tokens.claim(token.id)
     if claim is None:
-        return await _told("No such link", _UNKNOWN, 404)
+        return await _told("Not recorded", _IN_USE, 409)
     try:
         settings, runtime = service.settings, service.runtime
-        if _awaited(await runtime.store.read(message.run), message.draft) is None:
+        past = await runtime.store.read(message.run)
+        earlier = done = _decision(past, message.key)
+        if done is None and _awaited(past, message.draft) is None:
             await tokens.give_back(claim)
             return await _told("Nothing to decide", _OVER, 410)
-        _, event = await steer_on(settings, runtime, message.run, lambda _: message, runtime.client, who)
+        if done is None:
+            _, event = await steer_on(settings, runtime, message.run, lambda _: message, runtime.client, who)
+            done = _decision([event] if event else [], message.key)
     except RedraftError as error:
         await tokens.give_back(claim)
         if isinstance(error, InputError):
             return await _told("Not recorded", str(error), 409)
         raise
-    await tokens.revoke(token.id)
-    if event is None:
+    if done is None:
+        await tokens.give_back(claim)
         return await _told("On its way", _ON_ITS_WAY, 202)
-    done = "approved" if isinstance(message, ApproveDraft) else "rejected"
-    return await _told("Thank you", f"Draft {message.draft.version} is {done}, in the name of {token.name}.", 200)
+    await tokens.revoke(token.id)
+    if earlier is not None or isinstance(done, DraftApproved) != isinstance(message, ApproveDraft):
+        return await _told("Recorded already", f"{_done(done, token)} A link decides once.", 410)
+    return await _told("Thank you", _done(done, token), 200)
+
+
+def _key(token: Token) -> str:
+    """Returns the key of the one decision of a link."""
+    return f"link {token.id}"
+
+
+def _decision(past: Sequence[Recorded], key: str) -> DraftApproved | DraftRejected | None:
+    """Returns the decision of a run's events that has this key; None where there is none yet."""
+    made = (each.data for each in past if isinstance(each.data, DraftApproved | DraftRejected))
+    return next((each for each in made if each.key == key), None)
+
+
+def _done(decision: DraftApproved | DraftRejected, token: Token) -> str:
+    done = "approved" if isinstance(decision, DraftApproved) else "rejected"
+    return f"Draft {decision.draft.version} is {done}, in the name of {token.name}."
 
 
 async def _token(service: Service, text: str) -> Token | None:

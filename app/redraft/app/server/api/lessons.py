@@ -35,7 +35,7 @@ async def _strike(
     """Says it; answers with what was recorded, that nothing changed, or that it is on its way."""
     runtime = service.runtime
     found = await find_lesson(runtime, lesson)
-    event = await strike_on(
+    found, event = await strike_on(
         *(service.settings, runtime, found, given.reason, identity.name),
         withdrawn=withdrawn,
         sender=runtime.client,
