@@ -13,6 +13,7 @@ from typing import Final
 import aio_pika
 import pytest
 from tests.dead_letters import dead_letters_on
+from tests.events.forged_properties import FORGED, TOLD, put_forged
 from tests.events.rabbit.test_queues import KINDS, dead_letters_when, hold_and_die
 from tests.events.rabbit_server import URL, new_prefix, rabbit
 
@@ -119,6 +120,37 @@ async def test_whatever_comes_is_dead_lettered_with_a_reason_and_the_rest_is_rea
         for each in dead_letters:
             assert await bus.discard(each.id)
         assert await dead_letters_on(bus) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_properties_that_cannot_be_decoded_keep_nobody_from_reading(kind: Kind) -> None:
+    """Also what came back as its reader left, and what somebody put among the dead letters."""
+    async with opened(kind) as (bus, queue):
+        await put_forged(URL, queue)
+        async with bus.consume(INBOX, 100) as consumer:
+            for _ in FORGED:
+                await consumer.take(1)
+        await bus.publish(INBOX, [GOOD])
+        async with bus.consume(INBOX, 100) as consumer:
+            for _ in FORGED:
+                (delivery,) = await consumer.take(1)
+                assert (delivery.bus_message.name, delivery.bus_message.body) == (TOLD, b"{}")
+                await consumer.reject(delivery, requeue=False, reason="nobody knows it")
+            (delivery,) = await consumer.take(1)
+            assert delivery.bus_message.origin.id == "good"
+            await consumer.ack([delivery])
+        await put_forged(URL, f"{queue.removesuffix('.inbox')}.dead-letters")
+        found = await dead_letters_on(bus)
+        assert [each.queue for each in found] == [INBOX] * len(FORGED) + [""] * len(FORGED)
+        assert {each.bus_message.name for each in found} == {TOLD}
+        assert await bus.retry(found[0].id)
+        assert len(await bus.retry_all()) == len(FORGED) - 1
+        async with bus.consume(INBOX, 100) as consumer:
+            for _ in FORGED:
+                (delivery,) = await consumer.take(1)
+                await consumer.reject(delivery, requeue=False, reason="nobody knows it")
+        assert await bus.discard((await dead_letters_on(bus))[0].id)
+        assert len(await bus.discard_all()) == 2 * len(FORGED) - 1
 
 
 async def test_what_came_back_with_headers_that_cannot_be_sent_again_is_dead_lettered() -> None:

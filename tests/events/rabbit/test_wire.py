@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Sequence
 from itertools import pairwise
 from types import SimpleNamespace
@@ -19,15 +20,26 @@ from pamqp.base import Frame
 from pamqp.body import ContentBody
 from pamqp.commands import Basic, Queue
 from pamqp.commands import Channel as Closed
+from pamqp.encode import field_table
 from pamqp.frame import FrameTypes
 from pamqp.header import ContentHeader
 from pamqp.heartbeat import Heartbeat
+from tests.events.forged_properties import FORGED, TOLD, header, long, short
 
-from redraft.events.rabbit.message_header import read_header
+from redraft.events.rabbit.cloudevents import sendable
+from redraft.events.rabbit.connection import LOST
+from redraft.events.rabbit.message_header import decodable, read_header
 from redraft.events.rabbit.wire import Confirmations, Deliveries, Wire, ack_frame, nack_frame, reject_frame
 
 CONSUMING, PUBLISHING, OTHER = 1, 2, 3
 HEARTBEAT = frame.marshal(Heartbeat(), 0)
+BROKEN = (
+    b"",
+    short(b"x"),
+    short(b"x") + struct.pack(">I", 99) + b"\1aS",
+    short(b"x") + long(short(b"a") + b"?" + long(b"of a kind that is not known")),
+)
+"""The content type and headers of messages, torn or of an unknown kind."""
 
 
 class Opened:
@@ -131,6 +143,76 @@ def test_a_header_that_is_no_text_is_read_as_the_client_reads_it() -> None:
     header = ContentHeader(0, 1, Basic.Properties(headers={"name": "other text"}))
     payload = frame.marshal(header, 1)[7:-1].replace(b"other", b"oth\xffr")
     assert read_header(payload).properties.headers == {"name": b"oth\xffr text"}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_properties_that_cannot_be_decoded_are_read_as_far_as_they_can_be(name: str) -> None:
+    found = read_header(header(name, 7))
+    assert found.body_size == 7
+    headers = found.properties.headers or {}
+    assert headers["cloudEvents:type"] == TOLD
+    field_table(sendable(headers))
+    assert found.properties.timestamp is None
+    assert (found.properties.app_id or "go") in ("go", "?")
+
+
+@pytest.mark.parametrize("payload", [struct.pack(">HHQH", 60, 0, 7, 0xA000) + each for each in BROKEN])
+def test_properties_whose_end_cannot_be_found_are_left_out(payload: bytes) -> None:
+    found = read_header(payload)
+    assert (found.body_size, found.properties) == (7, Basic.Properties())
+
+
+@given(st.integers(0, 2**16 - 1), st.binary(max_size=60))
+def test_any_properties_are_read_and_the_client_can_read_what_it_is_passed(flags: int, properties: bytes) -> None:
+    payload = struct.pack(">HHQH", 60, 0, 7, flags) + properties
+    assert read_header(payload).body_size == 7
+    passed = ContentHeader()
+    passed.unmarshal(decodable(payload))
+    assert passed.body_size == 7
+
+
+@pytest.mark.parametrize("name", FORGED)
+async def test_a_message_for_the_client_has_properties_that_it_can_decode(name: str) -> None:
+    opened = Opened(asyncio.get_running_loop())
+    method, _, body = delivery(9, b"of another channel", 99, OTHER)
+    forged = header(name, 18)
+    data = await opened.feed(
+        method + struct.pack(">BHI", 2, OTHER, len(forged)) + forged + b"\xce" + body + HEARTBEAT, (20, 90)
+    )
+    found = []
+    while data:
+        used, number, each = frame.unmarshal(data)
+        found.append((number, type(each)))
+        data = data[used:]
+    assert found == [(OTHER, Basic.Deliver), (OTHER, ContentHeader), (OTHER, ContentBody), (0, Heartbeat)]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        Basic.Deliver("redraft.1", 200, False, "an exchange", "a key"),
+        Basic.GetOk(200, False, "an exchange", "a key", 200),
+    ],
+)
+@pytest.mark.parametrize("number", [CONSUMING, OTHER])
+async def test_an_exchange_or_a_key_that_is_no_text_is_read_as_far_as_it_can_be(method: Frame, number: int) -> None:
+    opened = Opened(asyncio.get_running_loop())
+    rest = b"".join(frame.marshal(each, number) for each in (ContentHeader(0, 1), ContentBody(b"x")))
+    forged = frame.marshal(method, number).replace(b"a key", b"a k\xffy").replace(b"an e", b"an\xe9e")
+    data = await opened.feed(forged + rest)
+    if data:
+        _, _, found = frame.unmarshal(data)
+        assert type(found) is type(method)
+    else:
+        (found,) = opened.messages
+    assert (found.delivery_tag, found.exchange, found.routing_key) == (200, "an?exchange", "a k?y")
+
+
+async def test_frames_that_cannot_be_read_end_the_connection_as_one_that_broke() -> None:
+    opened = Opened(asyncio.get_running_loop())
+    method, header, _ = delivery(1, b"x", 7)
+    with pytest.raises(LOST, match="cannot be read"):
+        opened.wire.feed_data(method + header[:3] + struct.pack(">I", 1) + b"x\xce")
 
 
 async def test_a_message_that_was_fetched_goes_to_the_client() -> None:

@@ -1,6 +1,7 @@
 """The header frame of a message: its properties, read as those that Redraft's own messages have.
 
-The client decodes any property and any kind of header with general code, which copies what is left after each.
+The client decodes any property and any kind of header with general code, which copies what is left after each. What it
+cannot decode ends its connection, again each time that the message is delivered: so what others send is mended first.
 See AMQP 0-9-1, sections 2.3.5.2 and 4.2.6.1, and RabbitMQ's list of the kinds of values.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from pamqp import decode
 from pamqp.commands import Basic
 from pamqp.common import FieldTable
 from pamqp.header import ContentHeader
@@ -17,8 +19,26 @@ _KIND, _HEADERS, _MODE, _PRIORITY, _ID, _USER = 0x8000, 0x2000, 0x1000, 0x0800, 
 _OURS: Final = _KIND | _HEADERS | _MODE | _PRIORITY | _ID | _USER
 """The properties that our messages have: content type, headers, delivery mode, priority, message id and user."""
 
-_TEXT, _NUMBER = b"Sl"
-"""The kinds of a header's value that ours have."""
+_TEXT, _NUMBER, _TIME, _TABLE, _ARRAY, _BYTES = b"SlTFAx"
+"""Kinds of a header's value: ours have the first two."""
+
+_SHORT: Final = ord("n")
+"""Stands for a text of at most 255 bytes, which no header's value is."""
+
+_PROPERTIES: Final = b"nnFBBnnnnTnnnn"
+"""The kinds of all properties, in their order: the content type comes first, and its flag is the highest."""
+
+_SIZES: Final = {
+    kind: size
+    for size, kinds in enumerate((b"V\0", b"tbB", b"su", b"", b"Iif", b"D", b"", b"", b"lLdT"))
+    for kind in kinds
+}
+"""The bytes of each kind of value that has a size of its own; the length of the others stands before them."""
+
+_DEEPEST: Final = 16
+"""How far tables and lists may nest; what is deeper comes as bytes, which need no more room on the stack."""
+
+_ASCII: Final = bytes(each if each < 128 else ord("?") for each in range(256))
 
 _header = struct.Struct(">HHQH")
 _length = struct.Struct(">I").unpack_from
@@ -26,17 +46,97 @@ _number = struct.Struct(">q").unpack_from
 
 
 def read_header(payload: bytes) -> ContentHeader:
-    """Returns the header of a message; leaves to the client one with more properties than ours have."""
-    _, weight, size, flags = _header.unpack_from(payload)
-    try:
-        found = None if flags & ~_OURS else _read_properties(payload, flags)
-    except UnicodeDecodeError:
-        found = None
+    """Returns the header of a message: what can be read of it, if a stranger sent what cannot be decoded."""
+    _, weight, size, _ = _header.unpack_from(payload)
+    found = _read_ours(payload)
     if found is not None:
         return ContentHeader(weight, size, found)
     header = ContentHeader()
-    header.unmarshal(payload)
+    header.unmarshal(decodable(payload))
     return header
+
+
+def decodable(payload: bytes) -> bytes:
+    """Returns a header frame that the client can decode: this one, mended where it has to be.
+
+    Texts that are not UTF-8 get question marks, times that no calendar has become numbers or are left out, and deep
+    tables become bytes. Where the end of a value cannot be found, all properties are left out.
+    """
+    if _read_ours(payload) is not None:
+        return payload
+    mended = bytearray(payload)
+    try:
+        _mend(mended)
+        ContentHeader().unmarshal(bytes(mended))
+    except Exception:  # noqa: BLE001 - whatever it is: the message must be read, or it would end every reader
+        return payload[: _header.size - 2] + b"\0\0"
+    return bytes(mended)
+
+
+def _mend(header: bytearray) -> None:
+    """Changes what the client cannot decode. Raises an error where the end of a value cannot be found."""
+    *_, flags = _header.unpack_from(header)
+    at = _header.size
+    for number, kind in enumerate(_PROPERTIES):
+        flag = 0x8000 >> number
+        if not flags & flag:
+            continue
+        if kind == _TIME and not _is_time(header, at):
+            header[_header.size - 2 : _header.size] = (flags & ~flag).to_bytes(2)
+            del header[at : at + 8]
+        else:
+            at = _mend_value(header, at, kind, _DEEPEST)
+
+
+def _mend_value(header: bytearray, at: int, kind: int, levels: int) -> int:
+    """Mends one value; returns the place after it."""
+    if kind == _SHORT:
+        return mend_short(header, at)
+    if kind in _SIZES:
+        return at + _SIZES[kind]
+    if kind not in (_TEXT, _BYTES, _TABLE, _ARRAY):
+        raise ValueError("a kind of value that is not known")
+    (length,) = _length(header, at)
+    at += 4
+    end: int = at + length
+    while kind in (_TABLE, _ARRAY) and at < end:
+        at = mend_short(header, at) if kind == _TABLE else at
+        if header[at] == _TIME and not _is_time(header, at + 1):
+            header[at] = _NUMBER
+        elif header[at] in (_TABLE, _ARRAY) and not levels:
+            header[at] = _BYTES
+        at = _mend_value(header, at + 1, header[at], levels - 1)
+    return end
+
+
+def mend_short(data: bytearray, at: int) -> int:
+    """Makes a text of at most 255 bytes ASCII if it is not UTF-8; returns the place after it."""
+    end: int = at + 1 + data[at]
+    try:
+        data[at + 1 : end].decode()
+    except UnicodeDecodeError:
+        data[at + 1 : end] = data[at + 1 : end].translate(_ASCII)
+    return end
+
+
+def _is_time(header: bytearray, at: int) -> bool:
+    """Returns whether the client can decode a time."""
+    try:
+        decode.timestamp(bytes(header[at : at + 8]))
+    except (ValueError, OverflowError, OSError):
+        return False
+    return True
+
+
+def _read_ours(payload: bytes) -> Basic.Properties | None:
+    """Returns properties that are as ours; None for any others."""
+    *_, flags = _header.unpack_from(payload)
+    if flags & ~_OURS:
+        return None
+    try:
+        return _read_properties(payload, flags)
+    except (UnicodeDecodeError, struct.error, IndexError):
+        return None
 
 
 def _read_properties(payload: bytes, flags: int) -> Basic.Properties | None:

@@ -29,6 +29,7 @@ from redraft.events.rabbit.connection import ANSWER, LOST, answer, close_channel
 from redraft.events.rabbit.event_batches import unpack
 from redraft.events.rabbit.event_stream import StreamPosition, read_stream_position
 from redraft.events.rabbit.topology import PREFIX, STREAM_ARGUMENTS, Kind, Names, queue_arguments
+from redraft.events.rabbit.wire import Wires
 
 _T = TypeVar("_T")
 
@@ -306,7 +307,8 @@ class Survey:
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed:
-            self._connection = await answer(aiormq.connect(self._address.url, context=self._address.tls))
+            connecting = aiormq.connect(self._address.url, context=self._address.tls, transport_factory=Wires())
+            self._connection = await answer(connecting)
         return self._connection
 
 

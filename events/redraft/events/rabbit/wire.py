@@ -19,7 +19,7 @@ from aiormq.exceptions import AMQPConnectionError, DeliveryError, PublishError
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
-from redraft.events.rabbit.message_header import read_header, read_short
+from redraft.events.rabbit.message_header import decodable, mend_short, read_header, read_short
 
 if TYPE_CHECKING:
     from yarl import URL
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 END: Final = b"\xce"
 _BEAT: Final = struct.pack(">BHI", HEARTBEAT, 0, 0) + END
-_DELIVER, _RETURN, _ACK, _NACK = (struct.pack(">HH", 60, number) for number in (60, 50, 80, 120))
+_DELIVER, _FETCHED, _RETURN, _ACK, _NACK = (struct.pack(">HH", 60, number) for number in (60, 71, 50, 80, 120))
 
 _CLOSED: Final = (struct.pack(">HH", 20, 40), struct.pack(">HH", 20, 41))
 """The server closes a channel, or has closed one that the client wanted closed: nothing comes after that."""
@@ -37,6 +37,7 @@ _BEAT_EVERY: Final = 1.0
 
 _head = struct.Struct(">BHI").unpack_from
 _tag_and_bits = struct.Struct(">QB").unpack_from
+_payload_length = struct.Struct(">I").pack
 _settle = struct.Struct(">BHIHHQBB").pack
 _REQUEUE_REJECT: Final = 1
 _REQUEUE_NACK: Final = 2
@@ -92,7 +93,10 @@ class Wire(asyncio.StreamReader):
     def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # asyncio gives nothing else
         if self._rest:
             data, self._rest = self._rest + data, b""
-        passed = self._read_frames(data) if not self._is_foreign else data
+        try:
+            passed = self._read_frames(data) if not self._is_foreign else data
+        except (UnicodeDecodeError, IndexError, struct.error) as error:  # else: no broken connection
+            raise AMQPConnectionError(f"a frame of the server cannot be read: {error}") from error
         if passed:
             self._passed = self._clock()
             super().feed_data(passed)
@@ -120,18 +124,35 @@ class Wire(asyncio.StreamReader):
             if end > len(data):
                 break
             reader = self._readers.get(channel)
-            if reader is not None:
-                if reader.take(kind, data[at + 7 : end - 1]):
-                    if unread < at:
-                        passed.append(data[unread:at])
-                    unread = end
-                elif kind == METHOD and data[at + 7 : at + 11] in _CLOSED:
-                    del self._readers[channel]
+            is_taken = reader is not None and reader.take(kind, data[at + 7 : end - 1])
+            mended = b"" if is_taken or kind not in (METHOD, HEADER) else _mended(kind, data[at + 7 : end - 1])
+            if is_taken or mended:
+                passed += (data[unread:at], mended and data[at : at + 3] + _payload_length(len(mended)) + mended + END)
+                unread = end
+            elif reader is not None and kind == METHOD and data[at + 7 : at + 11] in _CLOSED:
+                del self._readers[channel]
             at = end
         if unread < at:
             passed.append(data[unread:at])
         self._rest = data[at:]
         return b"".join(passed)
+
+
+def _mended(kind: int, payload: bytes) -> bytes:
+    """Returns a frame that the client could not decode in a form that it can; empty for any other."""
+    if kind == HEADER:
+        mended = decodable(payload)
+    else:
+        mended = _mended_delivery(payload) if payload[:4] in (_DELIVER, _FETCHED) else payload
+    return mended if mended != payload else b""
+
+
+def _mended_delivery(payload: bytes) -> bytes:
+    """Returns the method frame of a delivery, its exchange and key made ASCII where they are no UTF-8."""
+    mended = bytearray(payload)
+    exchange = mend_short(mended, 4) + 9 if payload[:4] == _DELIVER else 13
+    mend_short(mended, mend_short(mended, exchange))
+    return bytes(mended)
 
 
 class _Content:
@@ -183,9 +204,13 @@ class Deliveries:
 def _read_deliver(payload: bytes) -> Basic.Deliver:
     consumer, at = read_short(payload, 4)
     tag, redelivered = _tag_and_bits(payload, at)
-    exchange, at = read_short(payload, at + 9)
-    key, _ = read_short(payload, at)
-    return Basic.Deliver(consumer, tag, bool(redelivered & 1), exchange, key)
+    found = Basic.Deliver(consumer, tag, bool(redelivered & 1))
+    try:
+        found.exchange, at = read_short(payload, at + 9)  # not given above, where the client refuses some names
+        found.routing_key, _ = read_short(payload, at)
+    except UnicodeDecodeError:
+        return _read_deliver(_mended_delivery(payload))
+    return found
 
 
 class Confirmations:
