@@ -135,12 +135,26 @@ def test_a_plan_that_was_found_wrong_stays_wrong() -> None:
         (RunStep(request(), new_draft(7, LONG)), "draft 7: 1,001 bytes"),
         (RunStep(request(LONG)), "brief: 1,001 bytes"),
         (Generate(request("x" * 6000)), "more than the 5,000 that a message may have"),
+        (Generate(replace(request(), run="r" * 201)), "cannot be the id of a run"),
+        (Generate(replace(request(), run="")), "cannot be the id of a run"),
+        (Generate(replace(request(), path="p" * 2001)), "cannot be the path of a step"),
+        (Generate(replace(request(), path="a\nb")), "'a\\nb' cannot be the path of a step"),
+        (Generate(replace(request(), id="i" * 4201)), "cannot be the id of a request"),
+        (Generate(replace(request(), reply_key="inbox." + "1" * 300)), "cannot be the key of an answer"),
+        (Generate(replace(request(), reply_key="inbox.\u0663")), "cannot be the key of an answer"),
+        (Generate(replace(request(), reply_key="critic.judge")), "cannot be the key of an answer"),
     ],
 )
 def test_a_request_beyond_its_bounds_is_refused(work: Work, said: str) -> None:
     with pytest.raises((CodecError, InputError)) as refused:
         DOOR.work(bus_message(work))
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("key", ["", "inbox", "inbox.0", "inbox.255"])
+def test_a_request_says_where_its_answer_goes(key: str) -> None:
+    work = Generate(replace(request(), reply_key=key))
+    assert DOOR.work(bus_message(work)) == work
 
 
 def test_a_request_whose_texts_are_within_their_bounds_comes_in() -> None:

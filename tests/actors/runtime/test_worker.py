@@ -9,6 +9,7 @@ import aio_pika
 import pytest
 from tests.actors.neighbourhood import Neighbourhood
 from tests.dead_letters import dead_letters_on
+from tests.events.rabbit.test_queues import dead_letters_when
 from tests.events.rabbit_server import URL, new_prefix, rabbit
 
 from redraft.actors.runtime.relaying.queue_publisher import Blocked, Freed, Trouble
@@ -18,8 +19,8 @@ from redraft.actors.values import ignore
 from redraft.actors.workflow.actor import Actor
 from redraft.actors.workflow.roles import critic, generator
 from redraft.events.bus.local import LocalBus
-from redraft.events.bus.port import INBOX, BusMessage, work_queue
-from redraft.events.errors import BusError
+from redraft.events.bus.port import INBOX, Bus, BusMessage, work_queue
+from redraft.events.errors import BusError, MessageTooLarge
 from redraft.events.messages.codec import decode_message, encode_message
 from redraft.events.messages.commands import ConfirmStep, CritiqueDraft, Failed, Generate, Generated, Message, Request
 from redraft.events.messages.content import Brief, Critique, new_draft
@@ -41,7 +42,7 @@ async def working(
             await asyncio.wait([task])
 
 
-async def ask(bus: LocalBus, actor: str, number: int = 1, version: str = "") -> None:
+async def ask(bus: Bus, actor: str, number: int = 1, version: str = "") -> None:
     work = Generate(Request(f"r/p{number}#1", "r", f"p{number}", actor, 1, 5.0, Brief("b"), version=version))
     name, body = encode_message(work)
     await bus.publish(
@@ -59,7 +60,7 @@ async def left_by_a_dead_worker() -> AsyncIterator[LocalBus]:
         yield bus
 
 
-async def answers(bus: LocalBus, most: int) -> list[tuple[Origin, Message]]:
+async def answers(bus: Bus, most: int) -> list[tuple[Origin, Message]]:
     found: list[tuple[Origin, Message]] = []
     async with asyncio.timeout(60), bus.consume(INBOX, 100) as inbox:
         while len(found) < most:
@@ -536,6 +537,67 @@ class Failing(LocalBus):
             self.broken = True
             raise BusError("the connection was lost")
         await super().publish(queue, bus_messages)
+
+
+class Particular(LocalBus):
+    """A bus that takes nothing about one step, such as a server that accepts no large messages."""
+
+    async def publish(self, queue: str, bus_messages: Sequence[BusMessage]) -> None:
+        if queue == INBOX and any(b'"p2"' in each.body for each in bus_messages):
+            raise MessageTooLarge("RabbitMQ refuses a message of 5,000,000 bytes")
+        await super().publish(queue, bus_messages)
+
+
+async def test_an_outcome_that_the_bus_refuses_keeps_no_other_back_and_its_request_is_dead_lettered():
+    begun = 0
+    all_begun = asyncio.Event()
+
+    @generator
+    async def write(brief):
+        nonlocal begun
+        begun += 1
+        if begun == 3:
+            all_begun.set()
+        await all_begun.wait()
+        return "text"
+
+    async with Particular() as bus:
+        for number in (1, 2, 3):
+            await ask(bus, "write", number)
+        task = asyncio.create_task(Worker([write], bus, lambda: "id").run())
+        assert {message.path for _, message in await answers(bus, 2) if isinstance(message, Generated)} == {"p1", "p3"}
+        await ask(bus, "write", 4)
+        await answers(bus, 1)
+        [dead_letter] = await dead_letters_on(bus)
+        assert not task.done()
+        task.cancel()
+        await asyncio.wait([task])
+    assert dead_letter.bus_message.origin.id == "request2"
+    assert dead_letter.reason == "its answer cannot be sent: RabbitMQ refuses a message of 5,000,000 bytes"
+
+
+@pytest.mark.parametrize(("run", "key"), [("r" * 9_000, ""), ("r", "inbox." + "1" * 300)])
+async def test_a_strangers_request_whose_answer_no_broker_takes_ends_no_worker(run: str, key: str):
+    prefix = new_prefix()
+    queues = (INBOX, work_queue("generator", "write"))
+
+    @generator
+    def write(brief):
+        return "text"
+
+    async with rabbit(prefix=prefix, queues=queues) as bus:
+        body = encode_message(Generate(Request("x", run, "p", "write", 1, 5.0, Brief("b"), reply_key=key)))
+        await bus.publish(work_queue("generator", "write"), [BusMessage(*body, Origin("stranger", "relay"), "r")])
+        task = asyncio.create_task(Worker([write], bus, lambda: "id").run())
+        try:
+            await ask(bus, "write")
+            await answers(bus, 1)
+            [dead_letter] = await dead_letters_when(bus, 1)
+            assert not task.done()
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+    assert dead_letter.bus_message.origin.id == "stranger"
 
 
 async def test_who_could_not_report_an_outcome_is_no_longer_at_work_on_it():

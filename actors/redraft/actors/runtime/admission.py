@@ -12,7 +12,7 @@ from redraft.actors.deciding.run_values import first_values
 from redraft.actors.plans.check import check_ready
 from redraft.actors.plans.check_state import values_misfit
 from redraft.actors.values import shown
-from redraft.events.bus.port import BusMessage, require_head
+from redraft.events.bus.port import BusMessage, is_inbox, require_head
 from redraft.events.errors import CodecError, InputError
 from redraft.events.messages.codec import decode_message, decode_work
 from redraft.events.messages.commands import (
@@ -31,6 +31,7 @@ from redraft.events.messages.commands import (
     Published,
     Refined,
     RejectDraft,
+    Request,
     RetryStep,
     StartRun,
     Work,
@@ -101,6 +102,9 @@ def _describe_user(user: str) -> str:
 LONGEST_ID: Final = 200
 """The longest id of a run, in characters. One that is longer, empty or not printable may break a database."""
 
+LONGEST_PATH: Final = 2_000
+"""The longest path of a step, in characters: twice what a plan of the deepest nesting and the longest names has."""
+
 _PLANS: Final = 256
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -168,6 +172,7 @@ class Admission:
         else:
             require_head(bus_message.origin)
             work = decode_work(bus_message.name, bus_message.body)
+            _require_answerable(work.request)
         if len(bus_message.body) > self._limit:
             request = work.request
             checked(request.brief.text, "brief", self._limit)
@@ -225,6 +230,17 @@ def _require_values(start: StartRun) -> None:
     for values in (first_values(start.plan, start.brief), start.state):
         if fault := values_misfit(start.plan.state, values) or size_fault(values):
             raise InputError(f"state: {fault}")
+
+
+def _require_answerable(request: Request) -> None:
+    """Raises CodecError for a request whose outcome could not be sent, or would go where no coordinator reads."""
+    _require_id(request.run)
+    if not (request.path.isprintable() and 0 < len(request.path) <= LONGEST_PATH):
+        raise CodecError(f"{request.path[:40]!r} cannot be the path of a step")
+    if not (request.id.isprintable() and 0 < len(request.id) <= LONGEST_ID + 2 * LONGEST_PATH):
+        raise CodecError(f"{request.id[:40]!r} cannot be the id of a request")
+    if request.reply_key and not is_inbox(f"redraft.{request.reply_key}"):
+        raise CodecError(f"{request.reply_key[:40]!r} cannot be the key of an answer: give inbox, or inbox.0 and so on")
 
 
 def _require_version(version: int) -> None:

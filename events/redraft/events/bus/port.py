@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
@@ -24,6 +25,8 @@ T = TypeVar("T")
 
 INBOX: Final = "redraft.inbox"
 """The coordinators' queue: outcomes of steps, and commands from people; `redraft.inbox.0` and so on are parts of it."""
+
+_PARTITION: Final = re.compile(rf"{re.escape(INBOX)}\.[0-9]{{1,4}}")
 
 PARTITIONS: Final = 16
 """The default number of the inbox's partitions, which coordinators divide among themselves."""
@@ -56,7 +59,7 @@ def inbox_queues(partitions: int) -> tuple[str, ...]:
 
 def is_partition(queue: str) -> bool:
     """Returns whether a queue is a partition of the inbox."""
-    return queue.startswith(f"{INBOX}.") and queue[len(INBOX) + 1 :].isdecimal()
+    return _PARTITION.fullmatch(queue) is not None
 
 
 def is_inbox(queue: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -18,6 +18,7 @@ from redraft.actors.runtime.working.active_calls import (
     CallSettings,
     Clock,
     Differs,
+    Finished,
     OnRestart,
     Signatures,
     StartIsolated,
@@ -29,7 +30,7 @@ from redraft.actors.runtime.working.in_flight import InFlightRequests
 from redraft.actors.values import ignore
 from redraft.actors.workflow.actor import Actor
 from redraft.events.bus.port import INBOX, Bus, BusMessage, Consumer, Delivery, PeerChannel, work_queue
-from redraft.events.errors import ActorError, BusUnusable, CodecError, InputError, RedraftError
+from redraft.events.errors import ActorError, BusUnusable, CodecError, InputError, MessageTooLarge, RedraftError
 from redraft.events.messages.content import MAX_DRAFT_BYTES
 from redraft.events.underway import Underway
 
@@ -188,15 +189,39 @@ class Worker:
         while finished := await calls.take_finished():
             number = self._underway.begin()
             try:
-                if bus_messages := [bus_message for each in finished if (bus_message := calls.bus_message(each))]:
-                    await self._send(bus_messages)
+                reports = [(each, report) for each in finished if (report := calls.bus_message(each))]
+                refused = await self._send(reports)
                 calls.mark_reported(finished)
-                await requests.ack([each.delivery for each in finished])
+                await requests.ack([each.delivery for each in finished if each.delivery.tag not in refused])
+                for each in finished:
+                    if error := refused.get(each.delivery.tag):
+                        reason = f"its answer cannot be sent: {error}"
+                        await requests.reject(each.delivery, requeue=False, reason=reason)
             finally:
                 self._underway.end(number)
 
-    async def _send(self, bus_messages: Sequence[BusMessage]) -> None:
-        """Puts outcomes into the inbox; retries until it succeeds, since the outcomes hold paid work."""
+    async def _send(self, reports: Sequence[tuple[Finished, BusMessage]]) -> Mapping[int, RedraftError]:
+        """Puts outcomes into the inbox; returns the errors of those that it never takes, by the tags of the requests.
+
+        One that is refused keeps none of the others back: then each goes alone.
+        """
+        refused: dict[int, RedraftError] = {}
+        try:
+            if reports:
+                await self._put([report for _, report in reports])
+        except (InputError, MessageTooLarge):
+            for each, report in reports:
+                try:
+                    await self._put([report])
+                except (InputError, MessageTooLarge) as error:
+                    refused[each.delivery.tag] = error
+        return refused
+
+    async def _put(self, bus_messages: Sequence[BusMessage]) -> None:
+        """Puts outcomes into the inbox; retries until it succeeds, since the outcomes hold paid work.
+
+        Raises InputError and MessageTooLarge, with which no retry would help.
+        """
         while True:
             try:
                 await self._bus.publish(INBOX, bus_messages)
