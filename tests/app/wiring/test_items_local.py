@@ -1,16 +1,21 @@
-"""Runs of items in one process: none of them goes on once the run around it has ended."""
+"""Runs of items in one process: they are taken on with the run around them, and none goes on once that has ended."""
 
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from redraft.actors import Context, Retry, Workflow, each, generator, step
+from redraft.actors.runtime.coordinating import timekeeper
 from redraft.app import refine
 from redraft.app.settings.settings import Settings
 from redraft.app.wiring.local import open_local
 from redraft.events.backends import open_store
-from redraft.events.messages.domain_events import ItemOf, RunEnded
+from redraft.events.errors import StepError
+from redraft.events.messages.domain_events import ItemOf, RunEnded, StepFailed
 from redraft.events.messages.item_ids import run_of_item
 from redraft.events.store.event_store import EventStore
 
@@ -66,3 +71,40 @@ async def test_in_a_process_that_goes_on_items_end_with_the_run_around_them():
                 if isinstance(event.data, RunEnded):
                     assert event.data.outcome == "cancelled"
                     break
+
+
+IS_OVERLOADED = asyncio.Event()
+
+
+@generator
+async def retell(context: Context) -> str:
+    if IS_OVERLOADED.is_set():
+        raise StepError("the model is overloaded")
+    return "told"
+
+
+AGAIN = step(retell, retry=Retry(attempts=5, initial=1.0, factor=1.0))
+FLAT_TALE = Workflow("tale", state={"chapters": ["one"]}).for_each("state.chapters", name="Chapters", body=[AGAIN])
+DEEP_TALE = Workflow("tale", state={"parts": [["one"]]}).for_each(
+    "state.parts", name="Parts", body=[each("Inner", over="state.item", body=[AGAIN])]
+)
+
+
+@pytest.mark.parametrize("tale", [FLAT_TALE, DEEP_TALE], ids=["an item", "an item of an item"])
+async def test_an_item_that_waited_for_its_retry_goes_on_when_its_run_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tale: Workflow
+):
+    """Nothing new is recorded of it by which the process could learn that it is there."""
+    monkeypatch.setattr(timekeeper, "WATCH", timedelta(seconds=0.1))
+    settings = Settings(store=f"sqlite:///{tmp_path / 'store.db'}")
+    IS_OVERLOADED.set()
+    async with asyncio.timeout(20), open_local(settings, tale.actors.values()) as runtime:
+        run = await runtime.client.submit(tale, "Tides")
+        async for event in runtime.client.subscribe(0):
+            if isinstance(event.data, StepFailed):
+                assert event.data.retry_at is not None
+                break
+    IS_OVERLOADED.clear()
+    async with asyncio.timeout(20), open_local(settings, tale.actors.values(), resume=[run]) as runtime:
+        result = await runtime.client.wait(run)
+        assert (result.outcome, result.text) == ("accepted", "told")

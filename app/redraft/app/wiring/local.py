@@ -195,7 +195,7 @@ class _LocalParts:
         self.worked = asyncio.Event()
         self.around: set[str] = set()
         """The runs that asked for runs of their items: owned until these have been told of their end."""
-        self._relay = Relay(store, bus, self._owns, offer=offer, on_item=self.around.add)
+        self._relay = Relay(store, bus, self._owns, offer=offer, on_item=self._take_on)
         self.worker = build_worker(settings, actors, bus, isolation, differs, on_error=_log_error)
         self.client = build_client(settings, store, bus, views.wait_for, self)
 
@@ -251,8 +251,13 @@ class _LocalParts:
             self._owned.difference_update(self._items.pop(first, ()), (first,))
         self._ended.append(run)
 
+    def _take_on(self, around: str, item: str) -> None:
+        """Takes on the run of an item that `around` asks for: its timers are due also where it records nothing new."""
+        self.around.add(around)
+        self._owns(item)
+
     def _owns(self, run: str) -> bool:
-        """Returns whether a run is owned; a run of an item is, from its first event on, if the run around it is."""
+        """Returns whether a run is owned; a run of an item is, once it is asked for, if the run around it is."""
         if run not in self._owned and MARK in run and (root := root_of(run)) in self._owned:
             self._owned.add(run)
             self._items.setdefault(root, set()).add(run)

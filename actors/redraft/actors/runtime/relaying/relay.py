@@ -71,7 +71,7 @@ class Relay:
     for each of these; `left_out` counts the events, `refused` the steps. A queue that has not accepted its messages
     after `slow` seconds counts as unusable. `offer` is as in `QueuePublisher`. `reply_key` returns the routing key
     of a run's outcomes, which its requests name. Requests that are confirmed say when, by the `clock`. `on_item` is
-    called with each run that asks for the run of an item.
+    called with each run that asks for the run of an item, and with that run, before anything is sent to it.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Relay:
         offer: Offer | None = None,
         reply_key: Callable[[str], str] = _whole_inbox,
         clock: Callable[[], datetime] = utc_now,
-        on_item: Callable[[str], object] = ignore,
+        on_item: Callable[[str, str], object] = ignore,
     ) -> None:
         self._clock = clock
         self._reply_key = reply_key
@@ -262,7 +262,7 @@ class Relay:
         if type(event.data) is StepRequested:
             if event.data.role != "run" or event.repeats:
                 return ()
-            self._on_item(event.run)
+            self._on_item(event.run, run_of_item(ItemOf(event.run, event.data.path)))
             message = await self._items.start(event, event.data, again=again)
             return () if message is None else (OutgoingMessage(message, event, event.data.path),)
         found = await self._items.follow(event, builder.of, has_items=builder.has_items)
