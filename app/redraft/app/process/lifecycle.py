@@ -92,8 +92,7 @@ async def retry_forever(name: str, part: Part, log: FilteringBoundLogger) -> Non
                 async with together([part()]) as tasks:  # of a group of errors, the one that says why
                     await asyncio.wait(tasks)
             except (BusError, StoreError) as error:
-                if may_pass(error):
-                    log.warning("interrupted", part=name, error=str(error))
+                is_over_soon(name, log, error)
                 raise
 
 
@@ -117,6 +116,13 @@ async def drained(part: Drains, drain: asyncio.Event | None) -> AsyncIterator[No
 def may_pass(error: Exception) -> bool:
     """Returns whether this error may be over in a while: not for a store not made by Redraft, or a large message."""
     return isinstance(error, BusError | StoreError) and not isinstance(error, IncompatibleStore | MessageTooLarge)
+
+
+def is_over_soon(name: str, log: FilteringBoundLogger, error: Exception) -> bool:
+    """Returns whether this error may be over in a while; logs then that it interrupts this part."""
+    if passes := may_pass(error):
+        log.warning("interrupted", part=name, error=str(error))
+    return passes
 
 
 LARGE: Final = 256 * 1024

@@ -30,7 +30,7 @@ from redraft.actors.runtime.relaying.relay import Relay
 from redraft.actors.runtime.working.in_flight import MissingRequests
 from redraft.actors.runtime.working.worker import Worker
 from redraft.app.client.client import Client
-from redraft.app.process.lifecycle import Part, all_kept_up, retry_forever, together
+from redraft.app.process.lifecycle import Part, all_kept_up, may_pass, retry_forever, together
 from redraft.app.subscribing.feed import StoreFeed
 from redraft.app.subscribing.subscriber import Subscriber
 from redraft.app.testing.broker import SimBroker, SimBus
@@ -191,7 +191,7 @@ async def coordinate(world: World, process: Process) -> None:
     handler = more(store, clock, resend, lessons=lessons)
     me = f"{process} {next(world.coordinators)}"
     share = world.database.share(process, me, partitions, routes.follow) if partitions else None
-    coordinator = Coordinator(handler, bus, share)
+    coordinator = Coordinator(handler, bus, share, may_pass)
     relaying = partial(_relay, world, process, store, bus, views, routes)
     await all_kept_up({"coordinator": coordinator.run, "relay": relaying}, _SILENT)
 

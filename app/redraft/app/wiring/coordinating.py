@@ -20,7 +20,16 @@ from redraft.actors.runtime.relaying.relay import Relay
 from redraft.actors.runtime.working.in_flight import MissingRequests
 from redraft.app.process.health import health_file
 from redraft.app.process.ids import new_message_id
-from redraft.app.process.lifecycle import PATIENCE, Part, all_kept_up, drained, opened, retry_forever, together
+from redraft.app.process.lifecycle import (
+    PATIENCE,
+    Part,
+    all_kept_up,
+    drained,
+    is_over_soon,
+    opened,
+    retry_forever,
+    together,
+)
 from redraft.app.settings.settings import Settings, views_path
 from redraft.app.telemetry.log_follower import followed
 from redraft.app.telemetry.sampling import sample
@@ -102,6 +111,7 @@ async def coordinate(
             lambda run, why: log.error("run set aside", run=run, why=why),
             authority,
             share,
+            partial(is_over_soon, "coordinator", log),
         )
         lost = DeadLetterReplies(store, bus, new_message_id, partial(log_dead_letter, log), authority)
         relaying = Relaying(servers, lost, log, await store.head(), routes)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, assert_never
 from redraft.actors.runtime.admission import Authority
 from redraft.actors.runtime.coordinating.aggregates import no_trace
 from redraft.actors.runtime.coordinating.command_handler import CommandHandler, Resend
-from redraft.actors.runtime.coordinating.coordinator import Coordinator
+from redraft.actors.runtime.coordinating.coordinator import Coordinator, Outlasts, outlasts_nothing
 from redraft.actors.runtime.coordinating.recalling import find_earlier
 from redraft.actors.runtime.coordinating.setting_aside import Report
 from redraft.actors.runtime.coordinating.sharing import Share
@@ -116,12 +116,15 @@ def build_coordinator(
     report: Report = ignore,
     authority: Authority | None = None,
     share: Share | None = None,
+    outlasts: Outlasts = outlasts_nothing,
 ) -> Coordinator:
     """Returns a coordinator that resends doubtful requests by this relay; `authority` limits what users may send.
 
-    It reads its `share` of the inbox; without one, all of it.
+    It reads its `share` of the inbox; without one, all of it. It waits for a store that is away where it `outlasts`
+    the error, and ends with any other.
     """
-    return Coordinator(build_handler(resources, resend_by(relay), others, report, authority), resources.bus, share)
+    handler = build_handler(resources, resend_by(relay), others, report, authority)
+    return Coordinator(handler, resources.bus, share, outlasts)
 
 
 def build_timekeeper(

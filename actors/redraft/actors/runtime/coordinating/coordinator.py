@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from redraft.actors.deciding.forking import why_unfit
 from redraft.actors.runtime.admission import Admission
 from redraft.actors.runtime.coordinating.command_handler import CommandHandler
 from redraft.actors.runtime.coordinating.decisions import DecidedBatch, Incoming
+from redraft.actors.runtime.coordinating.kept_inbox import KeptInbox
 from redraft.actors.runtime.coordinating.sharing import PREFETCH, Share, open_inbox
-from redraft.events.bus.port import INBOX, Bus, Consumer, Delivery
-from redraft.events.errors import CodecError, EncryptionKeyMissing, InputError, Tampered
+from redraft.events.bus.port import INBOX, Bus, Delivery
+from redraft.events.errors import CodecError, EncryptionKeyMissing, InputError, StoreError, Tampered
 from redraft.events.messages.commands import StartRun, SteeringMessage
 from redraft.events.messages.domain_events import Parent
 from redraft.events.messages.envelope import Recorded
@@ -32,6 +33,17 @@ EARLY: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 MAX_EARLY: Final = 256
 """The number of early messages that are kept at once; others are given back to the inbox."""
 
+PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0)
+"""Seconds between attempts to decide while the store is away; the last one again and again."""
+
+Outlasts: TypeAlias = Callable[[StoreError], bool]
+"""Returns whether to wait until the store is there again, which has raised this error."""
+
+
+def outlasts_nothing(error: StoreError) -> bool:
+    """Returns False: who is asked ends with the error."""
+    return False
+
 
 class Coordinator:
     """Serves the inbox. Messages of one run are taken in order; different runs share a transaction.
@@ -40,10 +52,17 @@ class Coordinator:
     `handler` decides and records; if it has no `authority`, everybody may send everything. `ignored` counts messages
     that changed nothing: late, foreign or duplicate ones. A message that belongs to no run becomes a dead letter; a
     steering message to a run that does not exist yet waits for it, as long as `EARLY` adds up to.
+
+    Where the store is away it keeps the messages that it has taken, and decides on them again when the store is back,
+    if it `outlasts` the error: a message that is given back each time would be a dead letter after some minutes.
     """
 
-    def __init__(self, handler: CommandHandler, bus: Bus, share: Share | None = None) -> None:
+    def __init__(
+        self, handler: CommandHandler, bus: Bus, share: Share | None = None, outlasts: Outlasts = outlasts_nothing
+    ) -> None:
         self.handler = handler
+        self._outlasts = outlasts
+        self._failures = 0
         self._open = partial(open_inbox, bus, share) if share else partial(bus.consume, INBOX, PREFETCH)
         self._admission = Admission(handler.limit, bus.largest)
         self._draining = False
@@ -69,12 +88,38 @@ class Coordinator:
             self._taking.reschedule(asyncio.get_running_loop().time())
 
     async def run(self) -> None:
-        """Serves the inbox until it is drained or cancelled. Raises BusError or StoreError when either is away."""
+        """Serves the inbox until it is drained or cancelled. Raises BusError when the bus is away, and the StoreError
+        that it does not outlast.
+        """
+        async with self._open() as opened:
+            inbox = KeptInbox(opened)
+            while True:
+                try:
+                    return await self._serve(inbox)
+                except ExceptionGroup as errors:
+                    if not self._is_outlasted(errors):
+                        raise
+                    if (task := asyncio.current_task()) is not None and task.cancelling():
+                        raise asyncio.CancelledError from errors
+                pause = PAUSES[min(self._failures, len(PAUSES) - 1)]
+                self._failures += 1
+                await self._is_drained_within(pause)
+                inbox.begin_again()
+
+    def _is_outlasted(self, errors: ExceptionGroup) -> bool:
+        """Returns whether the errors are all of a store that is waited for."""
+        first: Exception = errors
+        while isinstance(first, ExceptionGroup):
+            first = first.exceptions[0]
+        return errors.split(StoreError)[1] is None and isinstance(first, StoreError) and self._outlasts(first)
+
+    async def _serve(self, inbox: KeptInbox) -> None:
+        """Serves the inbox until it is drained; nothing that was decided before counts, unless it is recorded."""
         self.handler.forget()
         self._underway = Underway()
         self._early.clear()
         self._previous = None
-        async with self._open() as inbox, asyncio.TaskGroup() as group:
+        async with asyncio.TaskGroup() as group:
             while deliveries := await self._take(inbox):
                 number = self._underway.begin()
                 incoming = [each for delivery in deliveries if (each := await self._decode(inbox, delivery))]
@@ -112,7 +157,7 @@ class Coordinator:
             self._early.setdefault(run, []).append((each.incoming, deliveries.pop(each.incoming.tag)))
         return runs
 
-    async def _wait_for_start(self, inbox: Consumer, run: str) -> None:
+    async def _wait_for_start(self, inbox: KeptInbox, run: str) -> None:
         """Waits for a run to begin, then handles the messages kept for it in order.
 
         A coordinator that is drained meanwhile returns, and so gives the messages back.
@@ -121,17 +166,22 @@ class Coordinator:
         while waiting := self._early[run]:
             batch = await self.handler.decide([incoming for incoming, _ in waiting])
             if batch.decided[0].early and (pause := next(pauses, None)) is not None:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(pause):
-                        await self._drained.wait()
-                        return
+                if await self._is_drained_within(pause):
+                    return
                 continue
             decided, self._early[run] = waiting[: len(batch.decided)], waiting[len(batch.decided) :]
             by_tag = {incoming.tag: delivery for incoming, delivery in decided}
             await self._settle(inbox, by_tag, batch, self._previous, tries=1)
         del self._early[run]
 
-    async def _take(self, inbox: Consumer) -> Sequence[Delivery]:
+    async def _is_drained_within(self, pause: float) -> bool:
+        """Waits for so many seconds, but not once the coordinator is drained; returns whether it is."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._drained.wait()
+        return self._draining
+
+    async def _take(self, inbox: KeptInbox) -> Sequence[Delivery]:
         """Returns the deliveries that wait in the inbox; none once the coordinator is drained."""
         if self._draining:
             return ()
@@ -146,7 +196,7 @@ class Coordinator:
         finally:
             self._taking = None
 
-    async def _decode(self, inbox: Consumer, delivery: Delivery) -> Incoming | None:
+    async def _decode(self, inbox: KeptInbox, delivery: Delivery) -> Incoming | None:
         try:
             message = self._admission.message(delivery.bus_message)
             if self.handler.authority is not None:
@@ -174,7 +224,7 @@ class Coordinator:
 
     async def _settle(
         self,
-        inbox: Consumer,
+        inbox: KeptInbox,
         deliveries: dict[int, Delivery],
         batch: DecidedBatch,
         previous: asyncio.Task[None] | None,
@@ -185,6 +235,7 @@ class Coordinator:
         A refused message is redelivered, and becomes a dead letter after `tries` deliveries.
         """
         settled = await self.handler.settle(batch, previous)
+        self._failures = 0
         await inbox.ack([deliveries[each.incoming.tag] for each in settled if not each.refused])
         for each in settled:
             if each.refused:
