@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import httpx
 import pytest
 from mcp import Client
-from mcp.client.stdio import StdioServerParameters
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
-from tests.app.cli_calls import call, document
+from tests.app.cli_calls import call, document, until
 from tests.app.deployments import Deployment, deployment
 from tests.app.stateful import STATEFUL
 from tests.processes import plain
@@ -48,14 +49,24 @@ ask = ask.repeat_until(score >= 0.5, max_iterations=5, name="Loop", body=[judge,
 ask = ask.finally_(approve(approvers=["ann"]))
 """
 
+SLOW = (
+    ASKING.replace("def judge(draft):", "def judge(draft):\n    wait()")
+    .replace("ask", "slow")
+    .replace(
+        'print("loaded")',
+        "import time\nfrom pathlib import Path\ndef wait():\n    while not Path('go').exists():"
+        " time.sleep(0.01)\nprint(1)",
+    )
+)
+
 
 @asynccontextmanager
-async def assistant(home: Path, *options: str, **settings: str) -> AsyncIterator[Client]:
-    """A client whose server is a process that speaks by standard input and output."""
+async def assistant(home: Path, *options: str, errors: TextIO = sys.stderr, **settings: str) -> AsyncIterator[Client]:
+    """A client whose server is a process that speaks by standard input and output; it says what fails in `errors`."""
     environment = plain(REDRAFT_STORE=f"sqlite:///{home / 'store.db'}", **settings)
     command = ["-m", "redraft", "mcp", *options]
     server = StdioServerParameters(command=sys.executable, args=command, env=environment, cwd=home)
-    async with asyncio.timeout(DEADLINE), Client(server) as client:
+    async with asyncio.timeout(DEADLINE), Client(stdio_client(server, errlog=errors)) as client:
         yield client
 
 
@@ -117,15 +128,7 @@ async def test_an_assistant_has_its_text_refined_and_proven(home: Path) -> None:
 
 @pytest.mark.check
 async def test_progress_is_told_of_what_happens_while_it_is_watched(home: Path) -> None:
-    (home / "slow.py").write_text(
-        ASKING.replace("def judge(draft):", "def judge(draft):\n    wait()")
-        .replace("ask", "slow")
-        .replace(
-            'print("loaded")',
-            "import time\nfrom pathlib import Path\ndef wait():\n    while not Path('go').exists():"
-            " time.sleep(0.01)\nprint(1)",
-        )
-    )
+    (home / "slow.py").write_text(SLOW)
     async with assistant(home, "-w", "slow.py:slow") as client:
         run = (await ask(client, "submit", text="a text"))["run"]
         assert (await ask(client, "watch", run=run, seconds=0.2))["status"] == "running"
@@ -141,6 +144,21 @@ async def test_progress_is_told_of_what_happens_while_it_is_watched(home: Path) 
         found = (await watching).structured_content or {}
         assert found["status"] == "waiting"
         assert any("judge scored draft 2" in line for line in told)
+
+
+@pytest.mark.check
+async def test_a_run_goes_on_after_the_store_was_locked(home: Path) -> None:
+    (home / "slow.py").write_text(SLOW)
+    errors = home / "errors"
+    with errors.open("w") as said, closing(sqlite3.connect(home / "store.db", isolation_level=None)) as other:
+        async with assistant(home, "-w", "slow.py:slow", errors=said) as client:
+            run = (await ask(client, "submit", text="Tides"))["run"]
+            other.execute("BEGIN IMMEDIATE")
+            (home / "go").touch()
+            await asyncio.to_thread(until, lambda: '"part":"coordinator"' in errors.read_text())
+            other.execute("ROLLBACK")
+            found = await ask(client, "watch", run=run, seconds=DEADLINE)
+            assert (found["status"], found["draft"]["text"]) == ("waiting", "Tides more")
 
 
 @pytest.mark.check

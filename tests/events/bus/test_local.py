@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.dead_letters import dead_letters_on
 
 from redraft.events.bus.local import LARGEST, LocalBus
-from redraft.events.bus.port import DELIVERY_LIMIT, BusMessage, Consumer, Delivery
+from redraft.events.bus.port import DELIVERY_LIMIT, INBOX, BusMessage, Consumer, Delivery
 from redraft.events.errors import BusError, InputError, MessageTooLarge
 from redraft.events.messages.envelope import Origin
 
@@ -256,6 +256,16 @@ async def test_full_dead_letter_queue_refuses_and_the_letter_stays_where_it_was(
             (again,) = await consumer.take(9)
             assert (numbers([again]), again.count) == ([3], 2)
             await consumer.ack([again])
+
+
+async def test_what_its_coordinator_leaves_in_the_inbox_is_delivered_again_however_often() -> None:
+    async with local(delivery_limit=2) as bus:
+        await bus.publish(INBOX, bus_messages(1, 2))
+        for expected in range(1, 6):
+            async with bus.consume(INBOX, 9) as consumer:
+                taken = await consumer.take(9)
+                assert (numbers(taken), {each.count for each in taken}) == ([1, 2], {expected})
+        assert await dead_letters_on(bus) == []
 
 
 async def test_the_reason_of_what_is_dead_lettered_is_never_empty() -> None:

@@ -323,9 +323,9 @@ class Client:
         return result_of(readable(await self._log.entries(run)))
 
     async def notice(self, after: int) -> None:
-        """Gathers what is waited for, and wakes those who wait; runs for as long as the client is open."""
+        """Gathers what is waited for, and wakes those who wait, until cancelled; after an error it goes on there."""
         self._noticing = True
-        async for batch in self._log.tail(after):
+        async for batch in self._log.tail(max(after, self._awaited.reached)):
             for end in self._awaited.note(batch):
                 if self._owner is not None and isinstance(end.data, RunEnded):
                     self._owner.let_go(end.run)

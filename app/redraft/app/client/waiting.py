@@ -21,9 +21,13 @@ class _Waiting:
 
 
 class AwaitedRuns:
-    """The runs whose end is awaited. `result` reads the result of a run from the log; None if it has not ended."""
+    """The runs whose end is awaited. `result` reads the result of a run from the log; None if it has not ended.
+
+    `reached` is the position of the last entry that it took.
+    """
 
     def __init__(self, result: Callable[[str], Awaitable[Result | None]]) -> None:
+        self.reached = 0
         self._result = result
         self._begun: set[str] = set()
         self._waiting: dict[str, _Waiting] = {}
@@ -54,6 +58,7 @@ class AwaitedRuns:
         """
         awaited, ends = self._waiting, []
         for entry in entries:
+            self.reached = entry.position
             if not isinstance(entry, Recorded):
                 self._wake(entry.run, unread(entry))
                 continue

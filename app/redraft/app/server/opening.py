@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -11,14 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 from redraft.actors.workflow.actor import Actor
 from redraft.app.process.lifecycle import opened, retry_forever, together
+from redraft.app.process.logs import shown_url
 from redraft.app.server.access.identity import is_signed
 from redraft.app.settings.settings import LOCAL, Settings
 from redraft.app.wiring.deployment import FOR_EVER, MEMORY, open_bus, open_survey
-from redraft.app.wiring.local import LocalRuntime, build_client, open_local, open_readonly
-from redraft.app.wiring.stores import hold_lease_of
+from redraft.app.wiring.local import Endurance, LocalRuntime, build_client, open_local, open_readonly
+from redraft.events.backends import open_lease
 from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import Queues
-from redraft.events.errors import EncryptionKeyMissing, InputError
+from redraft.events.errors import EncryptionKeyMissing, InputError, StoreError
+from redraft.events.store.lease import LOCKED, Lease, this_process
 from redraft.projections.engine.projector import follow
 from redraft.projections.read_models.runs_query import RunFilter, RunStatus, page_of_runs
 
@@ -40,22 +43,67 @@ async def open_runtime(
 
     On `local:` everything runs here, and goes on with the runs that were submitted to this store before. With a broker
     it is a client of the deployment. A `read_only` one sends nothing. Raises InputError when another process is the
-    runtime of the store already, StoreError and BusError when a server cannot be reached for `patience` seconds.
+    runtime of the store already, or becomes it while the store is away; StoreError and BusError when a server cannot be
+    reached for `patience` seconds at the start: after that it is tried for ever.
     """
     async with AsyncExitStack() as stack:
         if read_only or settings.bus != LOCAL:
             yield await stack.enter_async_context(_beside(settings, log, patience, read_only=read_only))
             return
+        endurance = Endurance(log)
         if settings.store != MEMORY:
-            if await stack.enter_async_context(hold_lease_of(settings, TAKEOVER)) is None:
-                remedy = "end it first, or stand beside it with --read-only"
-                raise InputError(f"another process serves this store already, or a coordinator does; {remedy}")
-            resume = await _submitted(settings)
-            log.info("resuming", runs=len(resume))
-        else:
-            resume = []
-        runtime = await stack.enter_async_context(open_local(settings, actors, resume=resume))
+            lease = await stack.enter_async_context(opened(lambda: _served_alone(settings, log), patience, log))
+            endurance = Endurance(log, lease.check)
+        runtime = await stack.enter_async_context(opened(lambda: _resumed(settings, actors, endurance), patience, log))
         yield runtime, runtime.bus if isinstance(runtime.bus, LocalBus) else None
+
+
+@asynccontextmanager
+async def _served_alone(settings: Settings, log: FilteringBoundLogger) -> AsyncIterator[Lease]:
+    """Holds the right to serve the store within the block, and takes it again when the store was away.
+
+    Raises what `_take` does; StoreError only at the start.
+    """
+    async with open_lease(settings.store) as lease:
+        await _take(lease, settings)
+
+        async def hold() -> None:
+            if not lease.is_held:
+                await _take(lease, settings)
+            await lease.keep()
+
+        async with together([retry_forever("lease", hold, log)]):
+            yield lease
+
+
+async def _take(lease: Lease, settings: Settings) -> None:
+    """Raises InputError when another process has the lease, StoreError when nobody can say now who has it."""
+    holders = [LOCKED]
+    try:
+        async with asyncio.timeout(TAKEOVER):
+            await lease.acquire(holders.append)
+    except TimeoutError:
+        holder = holders[-1]
+        if holder == LOCKED or holder.holder == this_process():  # our own connection, which the server has not missed
+            raise StoreError(f"the lease of store {shown_url(settings.store)} {_UNANSWERED}") from None
+        remedy = "end it first, or stand beside it with --read-only"
+        raise InputError(
+            f"another process serves this store already, or a coordinator does: {holder}; {remedy}"
+        ) from None
+
+
+_UNANSWERED: Final = "cannot be read or taken: its database does not answer, or another process keeps it locked"
+
+
+@asynccontextmanager
+async def _resumed(settings: Settings, actors: Sequence[Actor], endurance: Endurance) -> AsyncIterator[LocalRuntime]:
+    """Runs everything here, and goes on with the runs that were submitted to this store before."""
+    resume: Sequence[str] = ()
+    if settings.store != MEMORY:
+        resume = await _submitted(settings)
+        endurance.log.info("resuming", runs=len(resume))
+    async with open_local(settings, actors, resume=resume, endurance=endurance) as runtime:
+        yield runtime
 
 
 async def _submitted(settings: Settings) -> list[str]:

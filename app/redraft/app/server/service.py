@@ -16,6 +16,7 @@ from redraft.app.server.offers import Offers
 from redraft.app.settings.settings import Settings
 from redraft.app.wiring.local import LocalRuntime
 from redraft.events.bus.port import Queues
+from redraft.events.errors import StoreError
 from redraft.events.subscriptions.subscriptions import Subscriptions
 from redraft.events.tokens import Tokens
 
@@ -69,8 +70,8 @@ class Service:
     closing: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def shown(self, position: int) -> None:
-        """Returns once the read models count the event at this position, or when that takes too long."""
-        with suppress(TimeoutError):
+        """Returns once the read models count the event at this position, or when that cannot be known in time."""
+        with suppress(TimeoutError, StoreError):
             async with asyncio.timeout(SHOWN):
                 await self.runtime.views.wait_for(position)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 from redraft.app.process.health import health_file
-from redraft.app.process.lifecycle import PATIENCE
+from redraft.app.process.lifecycle import PATIENCE, opened
 from redraft.app.server.access.gate import Gate, require_protected
 from redraft.app.server.access.sessions import Sessions
 from redraft.app.server.application import Pages, build_application
@@ -27,6 +27,7 @@ from redraft.app.wiring.deployment import MEMORY
 from redraft.events.backends import open_http_workers, open_subscriptions, open_tokens
 from redraft.events.bus.port import PeerChannel
 from redraft.events.errors import InputError
+from redraft.events.tokens import Tokens
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -56,9 +57,9 @@ async def answer_http(
     the runtime of the store, StoreError and BusError when a server cannot be reached at the start.
     """
     async with AsyncExitStack() as stack:
-        tokens = None if settings.store == MEMORY else await stack.enter_async_context(open_tokens(settings.store))
-        known = [] if tokens is None else [each for each in await tokens.all() if each.scopes]
-        require_protected(settings.http, has_tokens=bool(known), has_provider=settings.oidc is not None)
+        looking_up = opened(lambda: _opened_tokens(settings), patience, log)
+        tokens, has_tokens = await stack.enter_async_context(looking_up)
+        require_protected(settings.http, has_tokens=has_tokens, has_provider=settings.oidc is not None)
         openid = await stack.enter_async_context(_opened_openid(settings, log)) if settings.oidc else None
         opening = open_runtime(settings, offers.actors, log, patience, read_only=read_only)
         runtime, queues = await stack.enter_async_context(opening)
@@ -83,6 +84,16 @@ async def answer_http(
         with suppress(TimeoutError):
             async with asyncio.timeout(GRACE):
                 await runtime.worked.wait()
+
+
+@asynccontextmanager
+async def _opened_tokens(settings: Settings) -> AsyncIterator[tuple[Tokens | None, bool]]:
+    """Yields the tokens of the store, None where it keeps none, and whether there is one to call with."""
+    if settings.store == MEMORY:
+        yield None, False
+        return
+    async with open_tokens(settings.store) as tokens:
+        yield tokens, any(each.scopes for each in await tokens.all())
 
 
 def _opened_openid(settings: Settings, log: FilteringBoundLogger) -> AbstractAsyncContextManager[OpenId]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from redraft.actors.runtime.coordinating.command_handler import CommandHandler
 from redraft.actors.runtime.relaying.item_words import pass_on
@@ -21,7 +21,7 @@ from redraft.actors.workflow.actor import Actor
 from redraft.app.client.client import Client, MessagePublisher, RunOwner
 from redraft.app.isolation.isolated_actor import Isolation, open_isolation
 from redraft.app.process.ids import new_message_id
-from redraft.app.process.lifecycle import together
+from redraft.app.process.lifecycle import Part, retry_forever, together
 from redraft.app.settings.settings import Settings, views_path
 from redraft.app.subscribing.feed import StoreFeed
 from redraft.app.subscribing.subscriber import Subscriber
@@ -42,7 +42,7 @@ from redraft.app.wiring.stores import open_store_of, open_views_of
 from redraft.events.backends import open_subscriptions
 from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import Bus, BusMessage, Queues
-from redraft.events.errors import BusError, NoSuchRun
+from redraft.events.errors import BusError, NoSuchRun, StoreError
 from redraft.events.messages.commands import Request
 from redraft.events.messages.domain_events import RunEnded
 from redraft.events.messages.item_ids import MARK, root_of
@@ -50,6 +50,9 @@ from redraft.events.store.event_store import EventStore
 from redraft.projections.backends import ReadModels
 from redraft.projections.engine.projector import catch_up, follow
 from redraft.projections.engine.views import Views
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 _LOG: Final = logging.getLogger("redraft.actors")
 _LOG.addHandler(logging.NullHandler())
@@ -79,6 +82,17 @@ class LocalRuntime:
     drain: Callable[[], None]
     worked: asyncio.Event
     keeping: Keeping = field(default_factory=Keeping)
+
+
+@dataclass(frozen=True, slots=True)
+class Endurance:
+    """How a runtime goes on while its store is away: each of its parts is begun again for ever, and `log` says so.
+
+    `check` raises StoreError while this process may not serve the store: then no request is sent.
+    """
+
+    log: FilteringBoundLogger
+    check: Callable[[], Awaitable[None]] | None = None
 
 
 @asynccontextmanager
@@ -114,6 +128,7 @@ async def open_local(
     resume: Sequence[str] = (),
     log: EventStore | None = None,
     differs: Differs = ignore,
+    endurance: Endurance | None = None,
 ) -> AsyncIterator[LocalRuntime]:
     """Runs everything in this process: coordinator, relay, worker, timekeeper, read models, and an in-process bus.
 
@@ -122,7 +137,7 @@ async def open_local(
     has another version than the plan of a run names. Raises NoSuchRun for a run that is not in the log, ActorError for
     an actor that cannot be isolated, StoreError when the log or the read models cannot be opened (its
     EncryptionKeyMissing where new runs are encrypted and no key is given); an error of one of the parts ends the block
-    with that error.
+    with that error. With `endurance` a part is begun again when the store was away.
     """
     serving = tuple(actors)
     async with (
@@ -135,18 +150,19 @@ async def open_local(
         await _require_ready(store, resume)
         await catch_up(views, store)
         resources = Resources(settings, store, views, models, bus)
-        parts = _LocalParts(resources, serving, isolation, differs, bus.offer)
+        parts = _LocalParts(resources, serving, isolation, differs, bus.offer, endurance)
         telemetry, head = find_telemetry(), await store.head()
         if telemetry is not None:
             store.measure_appends(telemetry.meters.note_append)
-        running = parts.running(head, bus)
+        running = [parts.work(), *parts.kept_up(head, bus)]
         if telemetry is not None:
             running.append(sample(telemetry.meters, parts.lags(bus).readings()))
-        async with followed(store, telemetry, parts.has_owned, head), together(running):
-            for run in resume:
-                await parts.adopt(run, True)
-            runtime = LocalRuntime(parts.client, store, bus, views, models, parts.worker.drain, parts.worked)
-            yield runtime
+        with closing(parts.resending):
+            async with followed(store, telemetry, parts.has_owned, head), together(running):
+                for run in resume:
+                    await parts.adopt(run, True)
+                runtime = LocalRuntime(parts.client, store, bus, views, models, parts.worker.drain, parts.worked)
+                yield runtime
         await _end_items(settings, runtime, parts.around)
 
 
@@ -184,10 +200,17 @@ class _LocalParts:
     """The parts of a local runtime, and the runs that it owns: others in the log belong to other processes."""
 
     def __init__(
-        self, resources: Resources, actors: Sequence[Actor], isolation: Isolation, differs: Differs, offer: Offer
+        self,
+        resources: Resources,
+        actors: Sequence[Actor],
+        isolation: Isolation,
+        differs: Differs,
+        offer: Offer,
+        endurance: Endurance | None,
     ) -> None:
         settings, store, views, bus = resources.settings, resources.store, resources.views, resources.bus
         self._resources = resources
+        self._endurance = endurance
         self._owned: set[str] = set()
         self._adopted: set[str] = set()
         self._items: dict[str, set[str]] = {}
@@ -195,44 +218,71 @@ class _LocalParts:
         self.worked = asyncio.Event()
         self.around: set[str] = set()
         """The runs that asked for runs of their items: owned until these have been told of their end."""
-        self._relay = Relay(store, bus, self._owns, offer=offer, on_item=self._take_on)
+        self._new_relay = partial(Relay, store, bus, self._owns, offer=offer, on_item=self._take_on)
+        self.resending = self._new_relay()
+        self._relay: Relay | None = None
         self.worker = build_worker(settings, actors, bus, isolation, differs, on_error=_log_error)
         self.client = build_client(settings, store, bus, views.wait_for, self)
 
-    def running(self, start: int, queues: Queues) -> list[Coroutine[None, None, None]]:
-        """Returns the parts, each to be run; they begin after the position `start` of the log."""
+    def kept_up(self, start: int, queues: Queues) -> list[Coroutine[None, None, None]]:
+        """Returns the parts that need the store, each to be run; they begin after the position `start` of the log."""
         resources, others = self._resources, OtherRuns(self._resources)
         lost = DeadLetterReplies(resources.store, resources.bus, new_message_id, ignore)
-        return [
-            build_coordinator(resources, self._relay, others).run(),
-            *(part() for part in others.parts().values()),
-            self._relay.run(start),
-            self._work(),
-            build_timekeeper(resources, self._owned, queues).run(),
-            follow(resources.views, resources.store),
-            lost.run(self._count_dead_letters, LOOK),
-            self.client.notice(start),
-        ]
+        parts: dict[str, Part] = {
+            "coordinator": build_coordinator(resources, self.resending, others).run,
+            **others.parts(),
+            "relay": partial(self._pass_on, start),
+            "timekeeper": build_timekeeper(resources, self._owned, queues).run,
+            "projector": partial(follow, resources.views, resources.store),
+            "dead letters": partial(lost.run, self._count_dead_letters, LOOK),
+            "client": partial(self.client.notice, start),
+        }
+        if self._endurance is None:
+            return [part() for part in parts.values()]
+        return [retry_forever(name, part, self._endurance.log) for name, part in parts.items()]
+
+    async def _pass_on(self, start: int) -> None:
+        """Relays from the position `start` on; after an interruption, from where the relay before it came to.
+
+        Workers have to confirm what that may have sent already.
+        """
+        before, doubtful = self._relay, 0
+        if before is not None:
+            start, doubtful = before.put_until(), await self._resources.store.head()
+        self._relay = relay = self._new_relay()
+        await relay.run(start, check=self._endurance.check if self._endurance else None, doubtful=doubtful)
 
     def lags(self, bus: LocalBus) -> Lags:
         """Returns what reads the gauges of this process."""
         store, views = self._resources.store, self._resources.views
-        return Lags(store, views, bus, self._relay.put_until, self._count_dead_letters)
+        return Lags(store, views, bus, self._relayed, self._count_dead_letters)
+
+    def _relayed(self) -> int | None:
+        return self._relay.put_until() if self._relay is not None else None
 
     async def _count_dead_letters(self) -> int:
         return len(await self._resources.bus.dead_letters(lambda each: each.id))
 
-    async def _work(self) -> None:
+    async def work(self) -> None:
+        """Works until it is drained. It needs no store: what is under way goes on while that is away."""
         await self.worker.run()
         self.worked.set()
 
     async def adopt(self, run: str, known: bool) -> None:
-        """Takes on a run; if it may be `known`, sends again each of its requests that has no answer."""
+        """Takes on a run; if it may be `known`, sends again each of its requests that has no answer.
+
+        Raises StoreError, and has not taken it on; the next attempt may send a request for the second time.
+        """
+        sent = 2 if run in self._adopted else 1
         self._adopted.add(run)
         if run not in self._owned:
             self._owned.add(run)
-            if known:
-                await self._relay.resend(run, sent=1)
+            try:
+                if known:
+                    await self.resending.resend(run, sent=sent)
+            except StoreError:
+                self._owned.discard(run)
+                raise
 
     def has_owned(self, run: str) -> bool:
         """Returns whether this process works on a run, or did."""

@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from msgspec.structs import replace
 
-from redraft.events.bus.port import BusMessage, DeadLetter, Delivery, require_at_least_one
+from redraft.events.bus.port import BusMessage, DeadLetter, Delivery, is_inbox, require_at_least_one
 from redraft.events.errors import BusError
 
 _by_tag = attrgetter("tag")
@@ -229,7 +229,11 @@ class LocalConsumer:
         self.sated.wake_all()
 
     def leave(self) -> None:
-        """Gives back every unsettled message, also one that is due to become a dead letter but finds no room."""
+        """Gives back every unsettled message, also one that is due to become a dead letter but finds no room.
+
+        Those of the inbox are never due here: a coordinator leaves it because the store is away, which is no fault of
+        what people and workers have sent meanwhile, and nothing else has kept.
+        """
         self._left = True
         self._queue.consumers.discard(self)
         for delivery in self._held.values():
@@ -239,7 +243,8 @@ class LocalConsumer:
         self._queue.idle.wake_all()  # our own `take` calls among them, which then see that we left
 
     def _give_up(self, delivery: Delivery) -> None:
-        if self._dead_letters.is_due(delivery) and not self._dead_letters.is_full():
+        is_due = self._dead_letters.is_due(delivery) and not is_inbox(delivery.queue)
+        if is_due and not self._dead_letters.is_full():
             reason = f"delivered {delivery.count} times, the last time: its consumer left before it was settled"
             self._dead_letters.put(delivery, reason)
         else:

@@ -28,7 +28,7 @@ from redraft.events.sqlite.file import (
     transaction,
 )
 from redraft.events.sqlite.tables import SqliteTables
-from redraft.events.store.lease import LASTS, Lease, LeaseHolder, this_process
+from redraft.events.store.lease import LASTS, LOCKED, Lease, LeaseHolder, this_process
 from redraft.events.subscriptions.subscriptions import CREATE
 
 SUBSCRIPTIONS: Final = Identity(0x52645362, 1)
@@ -61,7 +61,6 @@ _RENEW: Final = "UPDATE lease SET expires = :now + :lasts, locked = :alone WHERE
 _MOVE: Final = "UPDATE checkpoint SET position = max(position, ?) RETURNING position"
 _WHO: Final = f"SELECT holder, since, {_ENDED} OR (locked AND :alone) FROM lease"  # noqa: S608 - words of our own
 
-_UNKNOWN: Final = LeaseHolder("a process that keeps the file locked")
 _T = TypeVar("_T")
 
 
@@ -115,7 +114,7 @@ class FileLease:
         except sqlite3.Error as error:
             self._close()
             if _is_busy(error):
-                return _UNKNOWN
+                return LOCKED
             raise
         if taken:
             ((self._epoch,),) = taken
@@ -145,7 +144,7 @@ class FileLease:
                 return _holder_of(file.execute(_WHO, self._parameters()).fetchall()), int(position)
         except sqlite3.Error as error:
             if _is_busy(error):
-                return _UNKNOWN, 0
+                return LOCKED, 0
             raise
         finally:
             self._close()

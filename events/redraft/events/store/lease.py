@@ -38,6 +38,10 @@ class LeaseHolder(msgspec.Struct, frozen=True):
         return self.holder if self.since is None else f"{self.holder} since {self.since:%Y-%m-%d %H:%M:%S} UTC"
 
 
+LOCKED: Final = LeaseHolder("a process that keeps the file locked")
+"""Stands for whoever locks the file of the lease: perhaps not its holder, as who holds it cannot be read meanwhile."""
+
+
 class LeaseRow(Protocol):
     """The storage of a lease. Every method raises StoreError when the store is away."""
 
@@ -100,6 +104,11 @@ class Lease:
     def is_first(self) -> bool:
         """Whether nobody had the lease before us."""
         return self._row.epoch == 1
+
+    @property
+    def is_held(self) -> bool:
+        """Whether we have it, as far as the last renewal showed."""
+        return self._row.epoch > 0
 
     async def keep(self) -> None:
         """Renews the lease until this task is cancelled. Raises LeaseLost."""

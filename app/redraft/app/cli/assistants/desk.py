@@ -7,7 +7,7 @@ import io
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -24,7 +24,7 @@ from redraft.app.runs.steering import Word, draft_meant, steer
 from redraft.app.settings.settings import LOCAL, Settings
 from redraft.app.subscribing.subscriber import is_end
 from redraft.app.wiring.deployment import open_client
-from redraft.app.wiring.local import LocalRuntime, open_local, open_readonly
+from redraft.app.wiring.local import Endurance, LocalRuntime, open_local, open_readonly
 from redraft.events.errors import InputError
 from redraft.events.messages.commands import ApproveDraft, GuideRun, RejectDraft, StartRun
 from redraft.events.messages.content import Brief, Draft
@@ -39,6 +39,9 @@ from redraft.projections.run_views.sentences import history
 from redraft.projections.run_views.state import state_at
 from redraft.projections.run_views.tree import tree
 from redraft.projections.run_views.tree_model import Tree
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 Document: TypeAlias = dict[str, Any]
 """The answer of a tool, as a JSON object."""
@@ -176,17 +179,19 @@ class Desk:
 
 
 @asynccontextmanager
-async def open_desk(settings: Settings, offers: dict[str, Offer], by: str) -> AsyncIterator[Desk]:
+async def open_desk(
+    settings: Settings, offers: dict[str, Offer], by: str, log: FilteringBoundLogger
+) -> AsyncIterator[Desk]:
     """Opens a desk: on `local:` this process works on what is submitted, else a deployment does.
 
-    Raises StoreError, BusError, ActorError.
+    The work goes on when the store was away, and `log` says so. Raises StoreError, BusError, ActorError.
     """
     if settings.bus == LOCAL:
-        async with open_local(settings, actors_of(offers)) as runtime:
+        async with open_local(settings, actors_of(offers), endurance=Endurance(log)) as runtime:
             yield Desk(settings, offers, by, runtime.client, runtime)
         return
-    async with open_client(settings) as client, open_readonly(settings) as log:
-        yield Desk(settings, offers, by, client, log)
+    async with open_client(settings) as client, open_readonly(settings) as reading:
+        yield Desk(settings, offers, by, client, reading)
 
 
 def _goes_on(found: Tree) -> bool:

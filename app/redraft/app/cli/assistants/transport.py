@@ -10,6 +10,7 @@ from contextlib import redirect_stdout, suppress
 from typing import Final
 
 import msgspec
+import stamina.instrumentation
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE, TransportSecuritySettings
@@ -18,6 +19,7 @@ from redraft.app.cli.assistants.desk import open_desk
 from redraft.app.cli.assistants.offers import environment_of, read_offers
 from redraft.app.cli.assistants.server import build_server
 from redraft.app.cli.shared.errors import say
+from redraft.app.process.logs import new_log
 from redraft.app.settings.settings import Settings
 from redraft.events.errors import InputError
 
@@ -72,7 +74,8 @@ async def serve_assistants(settings: Settings, names: list[str], by: str, addres
     with environment_of(settings) as environment:
         with redirect_stdout(sys.stderr):  # what the user's files print when they are loaded must not mix with answers
             offers = read_offers(names, settings, environment)
-        async with open_desk(settings, offers, by) as desk:
+        stamina.instrumentation.set_on_retry_hooks(())  # retries are logged here, once
+        async with open_desk(settings, offers, by, new_log(sys.stderr, settings.log_format, "mcp")) as desk:
             server = build_server(desk)
             logging.getLogger("mcp").setLevel(logging.ERROR)
             if address is None:
