@@ -11,23 +11,27 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 from tests.dead_letters import dead_letters_on
 from tests.events.rabbit_server import rabbit
 
 from redraft.actors.runtime.coordinating import coordinator as timing
+from redraft.actors.runtime.coordinating import deferring
 from redraft.actors.runtime.coordinating.command_handler import CommandHandler
 from redraft.actors.runtime.coordinating.coordinator import Coordinator, Outlasts, outlasts_nothing
 from redraft.actors.runtime.coordinating.decisions import PendingResults
+from redraft.actors.runtime.coordinating.deferring import ReadSpent
 from redraft.events.backends import open_store
 from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import INBOX, Bus, BusMessage
-from redraft.events.errors import Conflict, StoreError
+from redraft.events.errors import CodecError, Conflict, ReadModelCorrupt, StoreError
 from redraft.events.messages.codec import encode_message
 from redraft.events.messages.commands import Generated, GuideRun, Message, StartRun
 from redraft.events.messages.content import Brief
-from redraft.events.messages.domain_events import DraftGenerated, RunGuided, RunStarted
+from redraft.events.messages.domain_events import DraftGenerated, RunGuided, RunStarted, StepRequested
 from redraft.events.messages.envelope import Entry, Origin, Recorded
-from redraft.events.messages.plan import Plan, Step
+from redraft.events.messages.plan import Budget, Plan, Step
+from redraft.events.messages.usage import Usage
 from redraft.events.store.append import Encoded
 from redraft.events.store.event_store import EventStore
 
@@ -100,7 +104,8 @@ async def bus(request: pytest.FixtureRequest) -> AsyncIterator[Bus]:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "PAUSES", (0.0,))
+    monkeypatch.setattr(timing, "PAUSES", (0.001,))
+    monkeypatch.setattr(deferring, "UNREAD", 0.0)
 
 
 def outlasts_all(error: StoreError) -> bool:
@@ -109,12 +114,13 @@ def outlasts_all(error: StoreError) -> bool:
 
 @asynccontextmanager
 async def coordinating(
-    store: Away, bus: Bus, outlasts: Outlasts = outlasts_all
+    store: Away, bus: Bus, outlasts: Outlasts = outlasts_all, spent: ReadSpent | None = None
 ) -> AsyncIterator[tuple[Coordinator, asyncio.Task[None]]]:
     async def resend(run: str, path: str, sent: int) -> None:
         raise AssertionError("nobody asked")
 
-    coordinator = Coordinator(CommandHandler(store, lambda: datetime.now(UTC), resend), bus, outlasts=outlasts)
+    handler = CommandHandler(store, lambda: datetime.now(UTC), resend, spent=spent)
+    coordinator = Coordinator(handler, bus, outlasts=outlasts)
     task = asyncio.create_task(coordinator.run())
     try:
         yield coordinator, task
@@ -217,3 +223,64 @@ async def test_a_cancelled_one_ends_though_it_waits_for_the_store(
         async with asyncio.timeout(60):
             await asyncio.wait([task])
         assert task.cancelled()
+
+
+DAILY: Final = replace(PLAN, name="daily", daily=Budget(calls=1))
+
+
+class Spent:
+    """What the day has spent, nothing, once it is `readable`; `often` is set once it was asked for very often."""
+
+    def __init__(self, error: Exception) -> None:
+        self.often = asyncio.Event()
+        self.readable = False
+        self._tried = 0
+        self._error = error
+
+    async def __call__(self, workflow: str, day: datetime, run: str) -> Usage:
+        self._tried += 1
+        if self._tried > 2 * LIMIT:
+            self.often.set()
+        if not self.readable:
+            raise self._error
+        return Usage()
+
+
+@pytest.mark.parametrize("error", [ReadModelCorrupt("damaged"), ValueError("no number"), CodecError("torn")])
+async def test_runs_without_a_daily_budget_go_on_while_the_days_sum_cannot_be_read(
+    store: EventStore, bus: Bus, error: Exception
+) -> None:
+    away, spent = Away(store), Spent(error)
+    async with coordinating(away, bus, spent=spent) as (coordinator, task):
+        words = [GuideRun("daily", word, by="ann") for word in ("one", "two")]
+        await bus.publish(INBOX, [bus_message(words[0]), bus_message(StartRun("daily", DAILY, Brief("b")))])
+        await bus.publish(INBOX, [bus_message(words[1]), bus_message(StartRun("r", PLAN, Brief("b")))])
+        await until_recorded(store, RunStarted)
+        await bus.publish(INBOX, [bus_message(Generated("r", "write", 1, "paid"))])
+        await until_recorded(store, DraftGenerated)
+        async with asyncio.timeout(60):
+            await spent.often.wait()
+        assert await store.read("daily") == ()
+        assert not task.done()
+        spent.readable = True
+        await until_recorded(store, RunGuided, 2)
+        coordinator.drain()
+        async with asyncio.timeout(60):
+            await asyncio.wait([task])
+        assert task.exception() is None
+    recorded = [event.data for event in await store.read("daily")]
+    assert [each.advice for each in recorded if isinstance(each, RunGuided)] == ["one", "two"]
+    assert sum(isinstance(each, StepRequested) for each in recorded) == 1
+    assert await dead_letters_on(bus) == []
+    await nothing_is_left(bus)
+
+
+async def test_nothing_is_decided_without_the_days_sum_where_the_error_is_not_outlasted(store: EventStore) -> None:
+    async with LocalBus() as bus:
+        spent = Spent(ReadModelCorrupt("damaged"))
+        async with coordinating(Away(store), bus, outlasts_nothing, spent) as (_, task):
+            await bus.publish(INBOX, [bus_message(StartRun("daily", DAILY, Brief("b")))])
+            async with asyncio.timeout(60):
+                await asyncio.wait([task])
+            assert "what the day has spent cannot be read: damaged" in repr(task.exception())
+    assert await store.read("daily") == ()

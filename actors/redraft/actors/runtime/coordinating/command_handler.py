@@ -31,9 +31,20 @@ from redraft.actors.runtime.coordinating.decisions import (
     decide_nothing,
     discard,
     new_events,
+    postpone,
 )
-from redraft.actors.runtime.coordinating.deferring import Deferred, FindEarlier, ReadLessons, ReadTallies, no_lessons
+from redraft.actors.runtime.coordinating.deferring import (
+    Deferred,
+    FindEarlier,
+    ReadLessons,
+    ReadSpent,
+    ReadTallies,
+    Spending,
+    SpendingUnread,
+    no_lessons,
+)
 from redraft.actors.runtime.coordinating.proving import RunTexts, needs_proof, proven
+from redraft.actors.runtime.coordinating.refusing import why_not_edited, why_not_erased
 from redraft.actors.runtime.coordinating.setting_aside import Report, SettingAside
 from redraft.actors.values import ignore, shown
 from redraft.events.errors import BusError, CodecError, Conflict, EncryptionKeyMissing, StoreError, Tampered
@@ -50,7 +61,7 @@ from redraft.events.messages.commands import (
     StartRun,
 )
 from redraft.events.messages.content import MAX_DRAFT_BYTES
-from redraft.events.messages.domain_events import DraftEdited, DraftGenerated, DraftRefined, StepRequested
+from redraft.events.messages.domain_events import StepRequested
 from redraft.events.messages.envelope import Entry, Origin, Recorded
 from redraft.events.messages.lessons import Lessons
 from redraft.events.messages.usage import Usage
@@ -77,9 +88,6 @@ class RunStore(Protocol):
 
 Resend: TypeAlias = Callable[[str, str, int], Awaitable[None]]
 """Sends the open request of a run at a path again for the nth time, confirmed as unanswered."""
-
-ReadSpent: TypeAlias = Callable[[str, datetime, str], Awaitable[Usage]]
-"""Returns the summed usage of a workflow's runs that began on this day (UTC), without one run."""
 
 
 class CommandHandler:
@@ -119,13 +127,14 @@ class CommandHandler:
         self._clock = clock
         self._resend = resend
         self.limit = limit
-        self._spent = spent
+        self._spent = Spending(spent) if spent is not None else None
         self._known = known
         self._earlier = earlier
         self._aggregates = Aggregates(log)
         self._aside = SettingAside(log, self._aggregates, report)
         self._deciding = asyncio.Lock()
         self._looked = False
+        self._postponed: dict[str, SpendingUnread] = {}
 
     @property
     def loads(self) -> int:
@@ -145,11 +154,13 @@ class CommandHandler:
     async def decide(self, incoming: Sequence[Incoming]) -> DecidedBatch:
         """Decides on all messages in order, each on the result of the one before, and begins to append their events.
 
+        Those of a run with a daily budget are postponed, all of them, where it cannot be read what the day has spent.
         Raises StoreError when the store is away.
         """
         async with self._deciding:
             now = self._clock()
             self._looked = False
+            self._postponed = {}
             decided = [await self._decide_one(each, now) for each in incoming]
             appends = [each.append for each in decided if each.append is not None]
             return DecidedBatch(decided, self.log.hand_in(appends) if appends else None)
@@ -158,11 +169,13 @@ class CommandHandler:
         """Returns the results of a batch once its events are recorded and the `previous` batch is settled.
 
         Messages whose events the log refused, since another coordinator was faster, are decided on again until it
-        accepts them. Raises StoreError, BusError.
+        accepts them. Raises BusError, and StoreError, also for a message that has to be postponed.
         """
         settled: list[Settled] = []
         while True:
             results = await batch.written if batch.written is not None else ()
+            if why := next((each.postponed for each in batch.decided if each.postponed is not None), None):
+                raise why
             if previous is not None and not previous.done():
                 await asyncio.wait([previous])
             again = await self._sort_results(batch, results, settled)
@@ -202,10 +215,15 @@ class CommandHandler:
         return Settled(decided.incoming, refused=decided.refused, barred=decided.barred)
 
     async def _decide_one(self, each: Incoming, now: datetime) -> Decided:
+        if why := self._postponed.get(each.message.run):
+            return postpone(each, why)
         try:
             if type(each.message) is QuarantineRun:
                 return await self._aside.quarantine(each, each.message, now)
             return await self._decide_on_state(each, now)
+        except SpendingUnread as error:
+            self._postponed[each.message.run] = error
+            return postpone(each, error)
         except Exception as error:
             if _is_unavailable(error):
                 raise
@@ -220,9 +238,9 @@ class CommandHandler:
             return discard(each, f"the log cannot record it: an event with the id {each.origin.id}.… is there already")
         refused = self._refusal(each, aggregate)
         if type(each.message) is EraseRun:
-            refused = await self._why_not_erased(run, aggregate)
+            refused = await why_not_erased(self.log, run, aggregate)
         elif type(each.message) is EditDraft:
-            refused = await self._why_not_edited(each.message, aggregate.state)
+            refused = await why_not_edited(self.log, each.message, aggregate.state)
         if refused:
             return Decided(each, aggregate, aggregate.hash, refused=refused, barred=True)
         aggregate, decision = await self._decide_on_latest(each, aggregate, now)
@@ -242,9 +260,8 @@ class CommandHandler:
         plan = message.plan if type(message) is StartRun else aggregate.state.plan
         others = NOTHING
         if plan.daily is not None and self._spent is not None:
-            others = less_repeated(
-                await self._spent(plan.name, aggregate.state.started or now, run), aggregate.repeated
-            )
+            spent = await self._spent.of_others(plan.name, aggregate.state.started or now, run)
+            others = less_repeated(spent, aggregate.repeated)
         if type(message) is Refined or (
             type(message) is Critiqued and (message.critique.issues or message.critique.criteria)
         ):
@@ -301,27 +318,6 @@ class CommandHandler:
         if cause in ("", request):
             return ""
         return f"it answers {shown(cause)}, and {message.path} was asked for by {shown(request)}: the log was set back"
-
-    async def _why_not_erased(self, run: str, aggregate: Aggregate) -> str:
-        """Returns why the erasure of a run cannot be recorded: its texts can still be read; empty if they cannot."""
-        if not aggregate.state.version:
-            return ""
-        if not aggregate.encrypted:
-            return f"run {run} is not erased: it was recorded in the clear, and its texts can be read"
-        if await self.log.has_key(run):
-            return f"run {run} is not erased: its key is there; `redraft erase` deletes it, and then says so"
-        return ""
-
-    async def _why_not_edited(self, message: EditDraft, state: RunState) -> str:
-        """Returns why an edit cannot be recorded: the draft that it changes never was; empty if there was such one."""
-        before, made = message.before, (DraftGenerated, DraftRefined, DraftEdited)
-        if state.status != "running" or (state.current is not None and state.current.ref == before):
-            return ""
-        if any(isinstance(e.data, made) and e.data.draft.ref == before for e in await self.log.read(message.run)):
-            return ""
-        return (
-            f"run {message.run} has no draft {before.version} with the hash {shown(before.sha256)} that could be edited"
-        )
 
     async def _encode_append(self, each: Incoming, aggregate: Aggregate, decision: Decision, now: datetime) -> Decided:
         run, on = each.message.run, aggregate.hash

@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain, repeat
 from typing import Final, TypeAlias
+
+import msgspec
 
 from redraft.actors.deciding.forking import why_unfit
 from redraft.actors.runtime.admission import Admission
@@ -45,6 +48,13 @@ def outlasts_nothing(error: StoreError) -> bool:
     return False
 
 
+class _Held(msgspec.Struct):
+    """Messages of a run that are kept for later, in order: early ones, or all if one of them is `postponed`."""
+
+    messages: list[tuple[Incoming, Delivery]]
+    postponed: bool = False
+
+
 class Coordinator:
     """Serves the inbox. Messages of one run are taken in order; different runs share a transaction.
 
@@ -54,7 +64,8 @@ class Coordinator:
     steering message to a run that does not exist yet waits for it, as long as `EARLY` adds up to.
 
     Where the store is away it keeps the messages that it has taken, and decides on them again when the store is back,
-    if it `outlasts` the error: a message that is given back each time would be a dead letter after some minutes.
+    if it `outlasts` the error: a message that is given back each time would be a dead letter after some minutes. So it
+    keeps the messages of one run, and goes on with others, while it cannot be read what a daily budget has left.
     """
 
     def __init__(
@@ -67,7 +78,7 @@ class Coordinator:
         self._admission = Admission(handler.limit, bus.largest)
         self._draining = False
         self._taking: asyncio.Timeout | None = None
-        self._early: dict[str, list[tuple[Incoming, Delivery]]] = {}
+        self._held: dict[str, _Held] = {}
         self._drained = asyncio.Event()
         self._previous: asyncio.Task[None] | None = None
         self._underway = Underway()
@@ -117,18 +128,18 @@ class Coordinator:
         """Serves the inbox until it is drained; nothing that was decided before counts, unless it is recorded."""
         self.handler.forget()
         self._underway = Underway()
-        self._early.clear()
+        self._held.clear()
         self._previous = None
         async with asyncio.TaskGroup() as group:
             while deliveries := await self._take(inbox):
                 number = self._underway.begin()
                 incoming = [each for delivery in deliveries if (each := await self._decode(inbox, delivery))]
                 by_tag = {delivery.tag: delivery for delivery in deliveries}
-                if self._early:
-                    incoming = [each for each in incoming if not self._joins_early(each, by_tag)]
+                if self._held:
+                    incoming = [each for each in incoming if not self._joins_held(each, by_tag)]
                 batch = await self.handler.decide(incoming)
-                for run in self._hold_early(batch, by_tag):
-                    group.create_task(self._wait_for_start(inbox, run))
+                for run in self._hold(batch, by_tag):
+                    group.create_task(self._wait_for_turn(inbox, run))
                 if len(by_tag) < len(deliveries):
                     batch = DecidedBatch([each for each in batch.decided if each.incoming.tag in by_tag], batch.written)
                 self._previous = group.create_task(self._settle(inbox, by_tag, batch, self._previous))
@@ -137,42 +148,59 @@ class Coordinator:
     def _end_batch(self, number: int, _: asyncio.Task[None]) -> None:
         self._underway.end(number)
 
-    def _joins_early(self, incoming: Incoming, deliveries: dict[int, Delivery]) -> bool:
-        """Keeps a steering message that follows others which wait for their run's start; returns whether it did."""
-        waiting = self._early.get(incoming.message.run)
-        if waiting is None or not isinstance(incoming.message, SteeringMessage):
+    def _joins_held(self, incoming: Incoming, deliveries: dict[int, Delivery]) -> bool:
+        """Keeps a message that follows others of its run which are kept; returns whether it did."""
+        held = self._held.get(incoming.message.run)
+        if held is None or not (held.postponed or isinstance(incoming.message, SteeringMessage)):
             return False
-        waiting.append((incoming, deliveries.pop(incoming.tag)))
+        held.messages.append((incoming, deliveries.pop(incoming.tag)))
         return True
 
-    def _hold_early(self, batch: DecidedBatch, deliveries: dict[int, Delivery]) -> list[str]:
-        """Keeps messages to runs that do not exist yet; returns those runs for which no task waits yet."""
+    def _hold(self, batch: DecidedBatch, deliveries: dict[int, Delivery]) -> list[str]:
+        """Keeps messages that nothing can be decided on yet; returns those runs for which no task waits yet.
+
+        Those that are postponed are at most as many as the inbox gives unsettled.
+        """
         runs: list[str] = []
+        early = sum(len(held.messages) for held in self._held.values() if not held.postponed)
         for each in batch.decided:
-            if not each.early or sum(map(len, self._early.values())) >= MAX_EARLY:
+            run, known = each.incoming.message.run, self._held.get(each.incoming.message.run)
+            if each.postponed is not None:
+                if known is None and not self._outlasts(each.postponed):
+                    continue
+            elif not each.early or early >= MAX_EARLY:
                 continue
-            run = each.incoming.message.run
-            if run not in self._early:
+            early += each.early
+            if known is None:
                 runs.append(run)
-            self._early.setdefault(run, []).append((each.incoming, deliveries.pop(each.incoming.tag)))
+                known = self._held[run] = _Held([])
+            message = each.incoming, deliveries.pop(each.incoming.tag)
+            if each.postponed is not None and not known.postponed:
+                known.postponed = True
+                known.messages.insert(0, message)  # what came early waits for it
+            else:
+                known.messages.append(message)
         return runs
 
-    async def _wait_for_start(self, inbox: KeptInbox, run: str) -> None:
-        """Waits for a run to begin, then handles the messages kept for it in order.
+    async def _wait_for_turn(self, inbox: KeptInbox, run: str) -> None:
+        """Waits until a run has begun, and what it is decided by can be read; then handles its messages in order.
 
         A coordinator that is drained meanwhile returns, and so gives the messages back.
         """
-        pauses = iter(EARLY)
-        while waiting := self._early[run]:
+        held, early, postponed = self._held[run], iter(EARLY), chain(PAUSES, repeat(PAUSES[-1]))
+        while waiting := list(held.messages):
             batch = await self.handler.decide([incoming for incoming, _ in waiting])
-            if batch.decided[0].early and (pause := next(pauses, None)) is not None:
-                if await self._is_drained_within(pause):
-                    return
-                continue
-            decided, self._early[run] = waiting[: len(batch.decided)], waiting[len(batch.decided) :]
-            by_tag = {incoming.tag: delivery for incoming, delivery in decided}
-            await self._settle(inbox, by_tag, batch, self._previous, tries=1)
-        del self._early[run]
+            held.postponed = any(each.postponed is not None for each in batch.decided)
+            later = {each.incoming.tag for each in batch.decided if each.early or each.postponed is not None}
+            pause = next(postponed if held.postponed else early, None) if later else None
+            by_tag = {each.tag: delivery for each, delivery in waiting if pause is None or each.tag not in later}
+            held.messages = [each for each in held.messages if each[0].tag not in by_tag]
+            if by_tag:
+                decided = [each for each in batch.decided if each.incoming.tag in by_tag]
+                await self._settle(inbox, by_tag, DecidedBatch(decided, batch.written), self._previous, tries=1)
+            if pause is not None and await self._is_drained_within(pause):
+                return
+        del self._held[run]
 
     async def _is_drained_within(self, pause: float) -> bool:
         """Waits for so many seconds, but not once the coordinator is drained; returns whether it is."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from redraft.actors.deciding.decider import is_early, is_open, place_to_look_after, why_unwelcome
 from redraft.actors.runtime.coordinating.aggregates import Aggregate
-from redraft.events.errors import Conflict
+from redraft.events.errors import Conflict, StoreError
 from redraft.events.messages.commands import ConfirmStep, ExpireStep, Message, request_id
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import Choice, DomainEvent, Tally
@@ -45,7 +45,7 @@ class Decided(msgspec.Struct, frozen=True, gc=False):
     """The decision on a message: append events, send a request again, refuse the message, or do nothing.
 
     `on` is the hash of the event that it was decided on. It is `early` when the message's run may be about to begin,
-    and `barred` when its sender may never send it.
+    and `barred` when its sender may never send it. `postponed` is why nothing can be decided yet, if that is so.
     """
 
     incoming: Incoming
@@ -56,11 +56,17 @@ class Decided(msgspec.Struct, frozen=True, gc=False):
     refused: str = ""
     early: bool = False
     barred: bool = False
+    postponed: StoreError | None = None
 
 
 def discard(incoming: Incoming, refused: str = "") -> Decided:
     """Returns a decision that appends nothing and is not decided on again."""
     return Decided(incoming, Aggregate(), "", refused=refused)
+
+
+def postpone(incoming: Incoming, why: StoreError) -> Decided:
+    """Returns no decision: the message has to be decided on later."""
+    return Decided(incoming, Aggregate(), "", postponed=why)
 
 
 def decide_nothing(each: Incoming, aggregate: Aggregate) -> Decided:

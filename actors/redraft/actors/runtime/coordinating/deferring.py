@@ -1,15 +1,23 @@
-"""Reads what deciding needs from other runs, the tallies of arms and recorded verdicts, only where it is asked for."""
+"""Reads what deciding needs from other runs: what they spent, and, only where it is asked for, tallies and verdicts."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from datetime import datetime
+from typing import Final, TypeAlias
 
 from redraft.actors.deciding.reusing import Earlier
 from redraft.actors.runtime.coordinating.decisions import Tallies, thompson
+from redraft.actors.runtime.relaying.queue_publisher import error_message
+from redraft.events.errors import StoreError
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import Choice, StepRequested
 from redraft.events.messages.lessons import Lessons
+from redraft.events.messages.usage import Usage
+
+ReadSpent: TypeAlias = Callable[[str, datetime, str], Awaitable[Usage]]
+"""Returns the summed usage of a workflow's runs that began on this day (UTC), without one run."""
 
 ReadTallies: TypeAlias = Callable[[str], Awaitable[Tallies]]
 """Returns the tallies of a workflow's arms, possibly a little out of date."""
@@ -25,6 +33,38 @@ ReadLessons: TypeAlias = Callable[[str, int], Awaitable[Lessons]]
 async def no_lessons(workflow: str, limit: int) -> Lessons:
     """Returns no lessons: no read model has any here."""
     return Lessons(workflow, why="no read model of issues is kept here")
+
+
+UNREAD: Final = 1.0
+"""Seconds after which what could not be read is tried again."""
+
+
+class SpendingUnread(StoreError):
+    """What a day has spent cannot be read: nothing can be decided for a run with a daily budget, and all for others."""
+
+
+class Spending:
+    """Reads what runs spent; after a failure not for `UNREAD` seconds, as attempts may take long."""
+
+    def __init__(self, read: ReadSpent) -> None:
+        self._read = read
+        self._why = ""
+        self._until = -float("inf")
+
+    async def of_others(self, workflow: str, day: datetime, run: str) -> Usage:
+        """Returns what a workflow's other runs spent on a day.
+
+        Raises SpendingUnread where that cannot be read, whatever is wrong: it is no fault of the run.
+        """
+        elapsed = asyncio.get_running_loop().time
+        if elapsed() < self._until:
+            raise SpendingUnread(self._why)
+        try:
+            return await self._read(workflow, day, run)
+        except Exception as error:
+            self._why = f"runs with a daily budget wait: what the day has spent cannot be read: {error_message(error)}"
+            self._until = elapsed() + UNREAD
+            raise SpendingUnread(self._why) from error
 
 
 class Deferred:
