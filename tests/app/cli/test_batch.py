@@ -130,6 +130,46 @@ def test_a_run_that_fails_fails_the_batch_and_no_other(folder: Path) -> None:
     assert said.err.splitlines()[-1] == "redraft: 3 briefs: 2 accepted, 1 failed"
 
 
+def test_a_run_that_is_set_aside_is_reported_and_the_others_go_on(folder: Path) -> None:
+    file = briefs(folder, "one", "wait two", "three")
+    (folder / "hold").touch()
+    with start("run", "--batch", file, "loop.py:loop", "--concurrency", "1", folder=folder) as process:
+        until(lambda: (folder / "most.txt").exists() and len((folder / "most.txt").read_text().split()) == 2)
+        (held,) = [each["run"] for each in json.loads(call("list", "--json").out) if each["status"] == "running"]
+        assert call("quarantine", held, "--reason", "its brief is wrong").code == 0
+        out, err = process.communicate(timeout=30)
+    (folder / "hold").unlink()
+    assert process.returncode == 1
+    assert published(folder) == ["one", "three"]
+    assert [line.split()[:3] for line in out.splitlines()[2:3]] == [["2", "set", "aside"]]
+    assert f" 2 set aside, run {held}" in err
+    told, counts = err.splitlines()[-2:]
+    assert told.startswith(f"redraft: briefs.jsonl:2: run {held} was set aside by ")
+    assert told.endswith(": its brief is wrong")
+    assert counts == "redraft: 3 briefs: 2 accepted, 1 set aside"
+
+    again = call("run", "--batch", file, "loop.py:loop", "--json", "-q")
+    assert again.code == 1
+    lines = {line["line"]: line for line in map(json.loads, again.out.splitlines())}
+    assert [lines[number]["outcome"] for number in (1, 2, 3)] == ["accepted", None, "accepted"]
+    assert lines[2].keys() == {"line", "id", "run", "outcome", "error"}
+    assert (lines[2]["run"], lines[2]["error"]) == (held, told.partition("briefs.jsonl:2: ")[2])
+    assert published(folder) == ["one", "three"]
+
+
+def test_a_brief_that_is_refused_is_reported_and_the_others_go_on(folder: Path) -> None:
+    file = briefs(folder, {"text": "two", "id": "b", "tags": ["x"]})
+    assert call("run", "--batch", file, "loop.py:loop").code == 0
+    file = briefs(folder, {"text": "two", "id": "b", "tags": ["y"]}, "one", "three")
+    said = call("run", "--batch", file, "loop.py:loop", "--concurrency", "1")
+    assert said.code == 2
+    told, counts = said.err.splitlines()[-2:]
+    assert told.startswith("redraft: briefs.jsonl:1: key 'batch/")
+    assert "was used for other tags" in told
+    assert counts == "redraft: 3 briefs: 2 accepted, 1 refused"
+    assert published(folder) == ["one", "three", "two"]
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_batch_goes_on_where_it_was(folder: Path, how: signal.Signals) -> None:
     file = briefs(folder, "one", "wait two", "three")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.app.cli_calls import call, document
+from tests.app.cli_calls import call, document, start, until
 from tests.pages import ROOT
 from tests.processes import plain
 
@@ -47,6 +47,38 @@ def test_what_is_better_is_written_and_nothing_else_of_the_file_changes(home: Pa
     assert file.stat().st_mode & 0o777 == 0o700
     assert document("show", each["run"])["ended"]["outcome"] == "accepted"
     assert document("files", "a.md", "--write")["files"][0]["changed"] is False
+
+
+HELD = """
+import asyncio
+from pathlib import Path
+from redraft.actors import Critique, Workflow, critic, step
+
+@critic
+async def judge(draft):
+    while "held" in draft.text:
+        Path("is_held").touch()
+        await asyncio.sleep(0.01)
+    return Critique(1.0)
+
+held = Workflow("held").start_with(step("source", role="generator"), judge)
+"""
+
+
+def test_a_file_whose_run_is_set_aside_is_reported_and_the_others_are_refined(home: Path) -> None:
+    (home / "held.py").write_text(HELD)
+    (home / "a.md").write_text("held")
+    (home / "b.md").write_text(GOOD)
+    with start("files", "a.md", "b.md", "-w", "held.py:held", "--json", folder=home) as process:
+        until((home / "is_held").exists)
+        (run,) = [each["run"] for each in document("list") if each["brief"] == "held"]
+        assert call("quarantine", run, "--reason", "it is wrong").code == 0
+        out, _ = process.communicate(timeout=30)
+    assert process.returncode == 1
+    one, other = json.loads(out)["files"]
+    assert (one["file"], one["run"], one["outcome"], one["is_below"]) == ("a.md", run, "failed", True)
+    assert one["reason"].startswith(f"run {run} was set aside by ")
+    assert (other["file"], other["outcome"], other["after"]) == ("b.md", "accepted", 1.0)
 
 
 def test_a_link_is_passed_over_and_stays_a_link(home: Path) -> None:

@@ -21,7 +21,7 @@ from redraft.app.wiring.local import LocalRuntime, open_local
 from redraft.app.workflows.actor_registry import build_actor_registry
 from redraft.app.workflows.publish_targets import ActorEnvironment
 from redraft.app.workflows.sources import prepare
-from redraft.events.errors import ContentError, InputError
+from redraft.events.errors import CodecError, ContentError, InputError, RedraftError, SetAside, Tampered
 from redraft.events.messages.commands import StartRun
 from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief, Files, checked
 from redraft.events.messages.plan import Plan
@@ -100,11 +100,16 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """The end of the run of a brief."""
+    """What became of a brief: the result of its run, or why it has none, which concerns no other brief.
+
+    That is SetAside, or what is wrong with the record of a run that cannot be read, or an InputError for a brief that
+    was refused; `run` is empty where none was begun.
+    """
 
     line: int
     id: str
-    result: Result
+    run: str
+    end: Result | RedraftError
 
 
 class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -180,16 +185,23 @@ async def run_batch(
 ) -> None:
     """Runs all briefs, `concurrency` (at least 1) of them at a time; `ended` is told of each as it ends.
 
-    `files`, which a run of this process alone keeps, name the files of its functions.
+    One that is refused or set aside ends so, and the others go on. `files`, which a run of this process alone keeps,
+    name the files of its functions.
     """
+    client = runtime.client
     waiting = iter(zip(items, keys, strict=True))
+
+    async def end_of(item: Item, key: str) -> Ended:
+        run = ""
+        try:
+            run = await client.submit(plan, item.brief, key=key, tags=item.tags, by="redraft run --batch", files=files)
+            return Ended(item.line, item.id, run, await client.wait(run))
+        except (InputError, SetAside, CodecError, Tampered) as error:
+            return Ended(item.line, item.id, run, error)
 
     async def work() -> None:
         for item, key in waiting:
-            run = await runtime.client.submit(
-                plan, item.brief, key=key, tags=item.tags, by="redraft run --batch", files=files
-            )
-            ended(Ended(item.line, item.id, await runtime.client.wait(run)))
+            ended(await end_of(item, key))
 
     async with asyncio.TaskGroup() as group:
         for _ in range(min(concurrency, len(items))):

@@ -21,12 +21,12 @@ from redraft.app.cli.running.progress import RunProgress
 from redraft.app.cli.running.run_locally import GRACE
 from redraft.app.cli.running.run_request import prepare_batch
 from redraft.app.cli.shared.errors import say
-from redraft.app.cli.shared.exit_codes import FAILED, UNACCEPTED
+from redraft.app.cli.shared.exit_codes import FAILED, UNACCEPTED, USAGE
 from redraft.app.cli.shared.options import RunOptions
 from redraft.app.cli.shared.output import print_json
 from redraft.app.cli.shared.signals import interrupts, until_done
 from redraft.app.cli.shared.tables import print_table
-from redraft.app.client.result import check_values
+from redraft.app.client.result import Result, check_values
 from redraft.app.models.configuration import models_of
 from redraft.app.process.lifecycle import run
 from redraft.app.process.user_output import user_output
@@ -42,12 +42,16 @@ from redraft.events.messages.content import Files
 from redraft.events.messages.plan import Plan
 from redraft.events.messages.scales import score_text
 from redraft.events.messages.tags import check_tags
+from redraft.events.messages.usage import Usage
 from redraft.projections.display import counted, outcome_text, plain, usage_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress as ProgressBar
     from rich.progress import TaskID
 
+
+SET_ASIDE: Final = "set aside"
+REFUSED: Final = "refused"
 
 _BRIEF: Final = 50
 
@@ -76,24 +80,41 @@ def run_batch_locally(given: RunOptions, store: str | None, *, json: bool, quiet
                 show(each)
                 if json:
                     with redirect_stdout(results):
-                        print_json(
-                            {
-                                "line": each.line,
-                                "id": each.id,
-                                **asdict(each.result if given.texts else each.result.without_texts()),
-                            }
-                        )
+                        print_json({"line": each.line, "id": each.id, **_end_facts(each, texts=given.texts)})
 
             with exporting("run", say):
                 signal = run(_run_to_end(settings, batch, given.concurrency, ended))
+    done.sort(key=lambda each: each.line)
     if not json:
-        _print_table(sorted(done, key=lambda each: each.line), batch.items)
+        _print_table(done, batch.items)
+    for each in done:
+        if not isinstance(each.end, Result):
+            say(f"{given.batch}:{each.line}: {each.end}")
     say(_summary(done, len(batch.items)))
     if signal:
         say("interrupted; run the same command again to continue")
         return 128 + signal
-    outcomes = {each.result.outcome for each in done}
-    return FAILED if "failed" in outcomes else UNACCEPTED if outcomes - {"accepted"} else 0
+    return _exit_code({_how(each) for each in done})
+
+
+def _exit_code(ends: set[str]) -> int:
+    if ends & {"failed", SET_ASIDE}:
+        return FAILED
+    return USAGE if REFUSED in ends else UNACCEPTED if ends - {"accepted"} else 0
+
+
+def _how(ended: Ended) -> str:
+    """Returns in words how a run ended, or that it was set aside or refused."""
+    if isinstance(ended.end, Result):
+        return outcome_text(ended.end.outcome)
+    return REFUSED if isinstance(ended.end, InputError) else SET_ASIDE
+
+
+def _end_facts(ended: Ended, *, texts: bool) -> dict[str, object]:
+    """Returns the result of a run as JSON has it; of one without a result its id, no outcome, and the `error`."""
+    if isinstance(ended.end, Result):
+        return asdict(ended.end if texts else ended.end.without_texts())
+    return {"run": ended.run, "outcome": None, "error": str(ended.end)}
 
 
 def _read(given: RunOptions, settings: Settings) -> Batch:
@@ -201,15 +222,21 @@ def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[Ended], None]]:
 
 def _advance(bar: ProgressBar, task: TaskID, counts: Counter[str], ended: Ended) -> None:
     """Moves the bar on; it says how many runs ended how."""
-    counts[outcome_text(ended.result.outcome)] += 1
+    counts[_how(ended)] += 1
     bar.update(task, advance=1, description=_format_counts(counts))
 
 
 def _print_end(numbers: Iterator[int], total: int, ended: Ended) -> None:
-    result = ended.result
-    score = f", score {score_text(result.score, result.scale)}" if result.score is not None else ""
-    end = f"{plain(ended.id, 40)} {outcome_text(result.outcome)}{score}, run {result.run}"
+    shown = _shown_score(ended)
+    score, run = f", score {shown}" if shown else "", f", run {ended.run}" if ended.run else ""
+    end = f"{plain(ended.id, 40)} {_how(ended)}{score}{run}"
     print(f"{next(numbers)}/{total} {end}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _shown_score(ended: Ended) -> str:
+    """Returns the score of a run as people read it; empty where it has none."""
+    end = ended.end
+    return score_text(end.score, end.scale) if isinstance(end, Result) and end.score is not None else ""
 
 
 def _format_counts(counts: Counter[str]) -> str:
@@ -221,10 +248,10 @@ def _print_table(done: Sequence[Ended], items: Sequence[Item]) -> None:
     rows = [
         (
             plain(each.id, 40),
-            outcome_text(each.result.outcome),
-            score_text(each.result.score, each.result.scale) if each.result.score is not None else "",
-            each.result.iterations,
-            each.result.run,
+            _how(each),
+            _shown_score(each),
+            each.end.iterations if isinstance(each.end, Result) else "",
+            each.run,
             briefs[each.line],
         )
         for each in done
@@ -234,8 +261,8 @@ def _print_table(done: Sequence[Ended], items: Sequence[Item]) -> None:
 
 
 def _summary(done: Sequence[Ended], total: int) -> str:
-    counts = Counter(outcome_text(each.result.outcome) for each in done)
+    counts = Counter(map(_how, done))
     left = f", {total - len(done):,} not ended" if len(done) < total else ""
-    usage = sum((each.result.usage for each in done[1:]), done[0].result.usage) if done else None
-    used = f"; {usage_text(usage)}" if usage is not None and not usage.is_nothing else ""
+    usage = sum((each.end.usage for each in done if isinstance(each.end, Result)), Usage())
+    used = "" if usage.is_nothing else f"; {usage_text(usage)}"
     return f"{counted(total, 'brief')}: {_format_counts(counts) or 'none ended'}{left}{used}"

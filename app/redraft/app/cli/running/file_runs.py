@@ -14,6 +14,7 @@ import msgspec
 from redraft.app.cli.running.run_locally import UNFIT
 from redraft.app.cli.running.run_request import prepare_batch
 from redraft.app.cli.shared.options import RunOptions
+from redraft.app.client.result import Result
 from redraft.app.models.configuration import models_of
 from redraft.app.process.files import write_whole
 from redraft.app.runs.refine import Ended, Item, run_batch
@@ -149,7 +150,9 @@ def _require_source(name: str, plan: Plan) -> None:
 
 
 async def _judge(runtime: LocalRuntime, ended: Ended, brief: Brief, wanted: Wanted) -> JudgedFile:
-    result = ended.result
+    result = ended.end
+    if not isinstance(result, Result):
+        return JudgedFile(ended.id, ended.run, "failed", str(result), None, None, False, False, True)
     events = await runtime.client.history(result.run)
     known = {point.draft: point.score for point in scores(events)}
     before = known.get(1)
