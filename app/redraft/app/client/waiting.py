@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from redraft.app.client.result import Result, result_of
 from redraft.app.subscribing.misfits import unread
@@ -14,10 +14,12 @@ from redraft.events.messages.envelope import Entry, Recorded
 
 @dataclass(slots=True)
 class _Waiting:
-    """A run that somebody waits for, and its events since the waiting began."""
+    """A run that somebody waits for, and its events since the waiting began; `error` is why it cannot be read."""
 
-    ended: asyncio.Future[None]
-    story: list[Recorded]
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    story: list[Recorded] = field(default_factory=list)
+    error: Exception | None = None
+    waiters: int = 0
 
 
 class AwaitedRuns:
@@ -39,14 +41,21 @@ class AwaitedRuns:
     async def wait(self, run: str) -> Result | None:
         """Waits until `note` sees the run's end; returns its result, None if the log does not have the run.
 
+        Each who waits looks first whether the run has ended: none depends on another, who may be cancelled meanwhile.
         Raises SetAside where an event of the run cannot be read.
         """
-        waiting = self._waiting.get(run)
-        if waiting is None:
-            waiting = self._waiting[run] = _Waiting(asyncio.get_running_loop().create_future(), [])
-            if run not in self._begun and await self._result(run) is not None:
-                self._wake(run)
-        await asyncio.shield(waiting.ended)
+        waiting = self._waiting.setdefault(run, _Waiting())
+        waiting.waiters += 1
+        try:
+            if run not in self._begun and (known := await self._result(run)) is not None:
+                return known
+            await waiting.ended.wait()
+        finally:
+            waiting.waiters -= 1
+            if not waiting.waiters and self._waiting.get(run) is waiting:
+                del self._waiting[run]
+        if waiting.error is not None:
+            raise waiting.error
         story = waiting.story
         told = result_of(story) if story and story[0].version == 1 else None
         return told or await self._result(run)  # the log may have been read further than it was followed
@@ -72,6 +81,6 @@ class AwaitedRuns:
     def _wake(self, run: str, error: Exception | None = None) -> None:
         """Wakes those who wait for a run; with an `error` their `wait` raises it."""
         self._begun.discard(run)
-        waiting = self._waiting.pop(run, None)
-        if waiting is not None and not waiting.ended.done():
-            waiting.ended.set_result(None) if error is None else waiting.ended.set_exception(error)
+        if (waiting := self._waiting.pop(run, None)) is not None:
+            waiting.error = error
+            waiting.ended.set()
