@@ -107,14 +107,14 @@ async def test_a_verdict_of_changed_code_is_not_taken(store: EventStore):
     changed = Rows(await judged(store, by="critic judge@f5ba0e94fcde"))
     events = await told(store, changed, *begun("second", "always"))
     assert isinstance(events[-1].data, StepRequested)
-    assert (changed.asked != [], events[-1].data.reused) == (True, None)
+    assert (changed.asked != [], events[-1].data.role, events[-1].data.reused) == (True, "critic", None)
 
 
 async def test_a_verdict_on_more_than_was_given_is_not_taken_by_another_run(store: EventStore):
     asked = Rows(await judged(store, hermetic=False))
     events = await told(store, asked, *begun("second", "always"))
     assert isinstance(events[-1].data, StepRequested)
-    assert (asked.asked != [], events[-1].data.reused) == (True, None)
+    assert (asked.asked != [], events[-1].data.role, events[-1].data.reused) == (True, "critic", None)
 
 
 async def test_two_that_decide_at_once_may_both_ask(store: EventStore):
