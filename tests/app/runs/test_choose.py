@@ -22,7 +22,7 @@ from tests.streams import recorded
 from redraft.app.wiring.coordinator_views import ArmTallies
 from redraft.events.backends import open_store
 from redraft.events.bus.port import INBOX, work_queue
-from redraft.events.errors import StoreError
+from redraft.events.errors import ReadModelCorrupt, StoreError
 from redraft.events.messages.domain_events import (
     ChoicesCredited,
     DraftCritiqued,
@@ -34,6 +34,8 @@ from redraft.events.messages.domain_events import (
 )
 from redraft.events.messages.envelope import Recorded
 from redraft.projections.backends import ReadModels
+from redraft.projections.engine.projection import Projection
+from redraft.projections.engine.views import Views
 
 ACTORS = """
 from redraft.actors import Critique, critic, generator, publisher, refiner
@@ -269,6 +271,39 @@ async def test_a_choice_does_not_wait_for_a_reading_that_failed(tmp_path: Path) 
             assert await known("essay") == {}
         with pytest.raises(StoreError):
             await reading
+
+
+class Unreadable(ReadModels):
+    """Read models that cannot be read while `broken`; `tried` says how often that was found."""
+
+    broken = True
+    tried = 0
+
+    async def of(self, projection: Projection) -> Views:
+        if self.broken:
+            self.tried += 1
+            raise ReadModelCorrupt("damaged")
+        return await super().of(projection)
+
+
+async def test_choices_wait_once_at_most_for_tallies_that_cannot_be_read_and_take_the_last_ones() -> None:
+    """The part that reads rests after each failure, as `retry_forever` has it rest: meanwhile nobody would answer."""
+    async with open_store("memory:") as store, Unreadable(None, store) as models, asyncio.timeout(60):
+        known = ArmTallies(models, fresh=0, patience=3600)
+        reading = asyncio.create_task(known.run())
+        assert await known("chosen") == {}
+        await asyncio.wait([reading])
+        assert await known("chosen") == {}, "nobody reads, and it does not wait"
+        models.broken = False
+        await fill(store, recorded("one", chosen_told(1)))
+        reading = asyncio.create_task(known.run())
+        while not await known("chosen"):
+            assert not reading.done()
+        models.broken = True
+        while not reading.done():
+            assert await known("chosen") == {"write": [Tally("slow", 1, 0)]}
+        assert await known("chosen") == {"write": [Tally("slow", 1, 0)]}
+        assert models.tried == 2
 
 
 # On many machines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from redraft.events.errors import StoreError
 from redraft.projections.backends import ReadModels
 from redraft.projections.engine.projection import Projection
 from redraft.projections.engine.views import Views
@@ -24,7 +25,7 @@ class CaughtUp:
         self._wanted = asyncio.Event()
         self._read = asyncio.Event()
         self.late = False
-        """True once the read model has not caught up within the patience: until it has, nobody waits for it again."""
+        """True once it could not be read, or did not catch up within the patience: until it has, nobody waits again."""
 
     async def views(self) -> Views | None:
         """Returns the views, up to date unless `late`; None while they could not be read at all."""
@@ -45,6 +46,9 @@ class CaughtUp:
             try:
                 self._views = await self._models.of(self._projection)
                 self.late = False
+            except StoreError:
+                self.late = True
+                raise
             finally:  # where it cannot be read, nobody waits for it in vain
                 done, self._read = self._read, asyncio.Event()
                 done.set()

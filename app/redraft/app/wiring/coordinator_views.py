@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +14,8 @@ from msgspec.structs import replace
 from redraft.actors.runtime.coordinating.decisions import Tallies
 from redraft.actors.runtime.coordinating.timekeeper import DueStep
 from redraft.actors.workflow.actor import ActorKey
+from redraft.app.wiring.caught_up import PATIENCE, CaughtUp
+from redraft.events.errors import StoreError
 from redraft.events.messages.plan import Role
 from redraft.projections.backends import ReadModels
 from redraft.projections.engine.views import Views
@@ -118,48 +119,32 @@ FRESH_SECONDS: Final = 1.0
 SHARE: Final = 20
 """Tallies last this many times as long as it took to read them, so that reading takes at most 1/20 of the time."""
 
-PATIENCE: Final = 5.0
-"""Seconds that a choice waits for newer tallies, as on the first read of a long log; then it takes old ones."""
-
 
 class ArmTallies:
-    """Gives tallies for choices that are at most a second old. `run` reads them, beside the coordinator.
+    """Gives tallies for choices that are at most a second old. `run` keeps the read model up to date, beside the
+    coordinator.
 
-    The read model is brought up to date when a choice is to be made, and not before.
+    It is brought up to date when a choice is to be made, and not before. The first choice waits while that takes, up
+    to `patience` seconds; while it cannot be read, choices are made by the tallies that were read last.
     """
 
     def __init__(
         self, models: ReadModels, fresh: float = FRESH_SECONDS, patience: float = PATIENCE, share: float = SHARE
     ) -> None:
-        self._models = models
+        self._model = CaughtUp(models, CHOICES, patience)
         self._fresh = fresh
         self._share = share
-        self._patience = patience
         self._known: Mapping[str, Tallies] = {}
         self._until = -float("inf")
-        self._wanted = asyncio.Event()
-        self._read = asyncio.Event()
+        self.run = self._model.run
 
     async def __call__(self, workflow: str) -> Tallies:
         """Returns the tallies of a workflow's arms."""
-        if time.monotonic() > self._until:
-            reading = self._read
-            self._wanted.set()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._patience):
-                    await reading.wait()
+        began = time.monotonic()
+        if began > self._until:
+            views = await self._model.views()
+            with suppress(StoreError, TypeError, ValueError):  # whatever is wrong with it, runs go on
+                self._known = await tallies(views) if views is not None else self._known
+            ended = time.monotonic()
+            self._until = min(began + self._fresh, ended + self._share * (ended - began))
         return self._known.get(workflow, {})
-
-    async def run(self) -> None:
-        """Reads whenever it is wanted, until it is cancelled. Raises StoreError."""
-        while True:
-            await self._wanted.wait()
-            began = time.monotonic()
-            try:
-                self._known = await tallies(await self._models.of(CHOICES))
-                ended = time.monotonic()
-                self._until = min(began + self._fresh, ended + self._share * (ended - began))
-            finally:  # where it cannot be read, nobody waits for it in vain
-                self._wanted.clear()
-                done, self._read = self._read, asyncio.Event()
-                done.set()

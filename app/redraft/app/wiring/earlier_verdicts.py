@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from redraft.app.wiring.caught_up import PATIENCE, CaughtUp
-from redraft.events.errors import StoreError
+from redraft.events.errors import CodecError, StoreError
 from redraft.events.messages.domain_events import EventRef
 from redraft.projections.backends import ReadModels
 from redraft.projections.read_models.verdicts import VERDICTS, verdicts
@@ -29,7 +29,7 @@ class EarlierVerdicts:
     async def __call__(self, key: str) -> Sequence[EventRef]:
         """Returns events that may have a verdict with this key, the latest first; none while they cannot be read."""
         views = await self._model.views()
-        with suppress(StoreError):
+        with suppress(StoreError, CodecError):  # whatever is wrong with it, or with an earlier run, this run goes on
             found = await verdicts(views, key) if views is not None else ()
             return [each for each in found if not await self._is_imported(each.run)]
         return ()
