@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.app.subscribers import DEADLINE
 
 from redraft.actors import Workflow, generator
 from redraft.app.settings.settings import Settings
 from redraft.app.wiring.local import LocalRuntime, open_local
 from redraft.events.errors import InputError, PlanError
+from redraft.events.messages.commands import Message, StartRun
 from redraft.events.messages.content import Brief
 
 
@@ -41,6 +44,34 @@ async def test_what_is_no_plan_that_can_be_run_is_not_submitted(runtime: LocalRu
 async def test_a_brief_is_a_text(runtime: LocalRuntime, wrong: Any):
     with pytest.raises(InputError, match=r"a brief is a text, and not (5|None|b'Tides')"):
         await runtime.client.submit(SHORT, wrong)
+
+
+@pytest.mark.parametrize("wrong", [Brief("Tides", None), Brief("Tides", source=7)])  # type: ignore[arg-type]
+async def test_its_media_type_and_source_are_texts_too(runtime: LocalRuntime, wrong: Brief):
+    with pytest.raises(InputError, match=r"the (media_type|source) of a brief is a text, and not (None|7)"):
+        await runtime.client.submit(SHORT, wrong)
+
+
+async def test_all_waits_for_a_run_whose_start_is_refused_end_with_the_reason(runtime: LocalRuntime):
+    """Such a start is never sent by this client, which checks what it sends; a later field may be forgotten there."""
+    client, sent = runtime.client, list[StartRun]()
+    original = client._send
+
+    async def damaged(message: Message, *said: str) -> None:
+        if isinstance(message, StartRun):
+            message = replace(message, brief=Brief("Tides", source=None))  # type: ignore[arg-type]
+        await original(message, *said)
+
+    client._send = damaged  # type: ignore[method-assign]
+    async with asyncio.timeout(DEADLINE):
+        for key in ("", "k"):
+            run = await client.submit(SHORT, "Tides", key=key, sent=sent.append)
+            early = [asyncio.create_task(each) for each in (client.wait(run), client.wait(run, "draft.generated"))]
+            for waiting in (*early, client.require_own(sent[-1]), client.wait(run)):
+                with pytest.raises(InputError, match=f"run {run} was not begun: .*source"):
+                    await waiting
+        client._send = original  # type: ignore[method-assign]
+        assert (await client.wait(await client.submit(SHORT, "Tides", key="k"))).outcome == "accepted"
 
 
 async def test_a_fork_takes_neither_a_faulty_plan_nor_a_brief_that_is_no_text(runtime: LocalRuntime):

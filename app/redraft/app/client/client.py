@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, Protocol, overload
+from typing import TYPE_CHECKING, Final, overload
 
 import msgspec
 from cachetools import LRUCache
 
 from redraft.actors.values import ignore
 from redraft.actors.workflow.workflow import Workflow
+from redraft.app.client.ports import MessagePublisher, RunOwner
 from redraft.app.client.result import (
     Change,
     Result,
@@ -62,22 +63,6 @@ if TYPE_CHECKING:
 
 CHECKED: Final = 256
 """The number of plans, those last submitted, that are known to be valid."""
-
-
-class MessagePublisher(Protocol):
-    """The part of a bus that a client needs to send its messages."""
-
-    async def publish(self, queue: str, bus_messages: Sequence[BusMessage]) -> None: ...
-
-
-class RunOwner(Protocol):
-    """Works in this process on the runs that a client submits."""
-
-    async def adopt(self, run: str, known: bool) -> None:
-        """Takes on a run, which may be `known` already. Raises BusError where nobody works."""
-
-    def let_go(self, run: str) -> None:
-        """Releases a run that has ended."""
 
 
 class Client:
@@ -181,18 +166,18 @@ class Client:
         return f"k{sha256(key.encode()).hexdigest()[:25]}" if key else self._new_run_id()
 
     async def require_own(self, start: StartRun | None) -> None:
-        """Waits until the run that was started with a key is recorded.
+        """Waits until the run that was started is recorded, where it has a key or is worked on in this process.
 
-        Raises InputError if somebody else came first, and began it with something else; SetAside, StoreError.
+        Raises InputError if somebody else began it with something else, or it was refused; SetAside, StoreError.
         """
-        if start is not None and start.key and self._store is not None:
-            await self._subscriber.wait(start.run, "run.started")
+        if start is not None and self._store is not None and (start.key or self._owner is not None):
+            await self.wait(start.run, "run.started")
             await refuse_other_start(start, self._store)
 
     async def _start(self, start: StartRun, by: str, sent: Callable[[StartRun], object]) -> None:
         await refuse_other_start(start, self._store)
-        if not start.key and self._store is not None:  # else nobody notices that it ended
-            self._awaited.note_begun(start.run)
+        if self._store is not None:  # else nobody notices that it ended
+            self._awaited.note_start(start.run, is_new=not start.key)
         if self._owner is not None:
             await self._owner.adopt(start.run, bool(start.key))
         with client_span("submit", start.plan.name, start.run):
@@ -292,11 +277,12 @@ class Client:
 
         `until` is an event type (`draft.published`), a condition that holds for a judged draft (`score >= 0.8`), or
         `end`, for the event that ends the run. What happened already counts. Waits for ever: put a deadline around it.
-        Raises RunEndedFirst when the run ends without it, InputError when the text cannot be understood, NoSuchRun when
-        the log has lost the run meanwhile, SetAside for one that a person set aside, or that cannot be read here.
+        Raises RunEndedFirst when the run ends without it, InputError when the text cannot be understood, or the run's
+        start was refused in this process, NoSuchRun when the log has lost the run meanwhile, SetAside for one that a
+        person set aside, or that cannot be read here.
         """
         if until:
-            return await self._subscriber.wait(run, until)
+            return await self._awaited.unless_refused(run, self._subscriber.wait(run, until))
         if self._noticing:
             result = await self._awaited.wait(run)
         else:
@@ -329,6 +315,10 @@ class Client:
             for end in self._awaited.note(batch):
                 if self._owner is not None and isinstance(end.data, RunEnded):
                     self._owner.let_go(end.run)
+
+    def refuse(self, run: str, why: str) -> None:
+        """Ends the waits for a run that was never begun in this process, as its start was refused, and says why."""
+        self._awaited.refuse(run, why)
 
     async def history(self, run: str, upto: int | None = None) -> tuple[Recorded, ...]:
         """The events of a run, oldest first, up to a version. Raises NoSuchRun."""

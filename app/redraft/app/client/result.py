@@ -317,8 +317,11 @@ def planned(workflow: Workflow | Plan) -> Plan:
 
 
 def as_brief(brief: Brief | str) -> Brief:
-    """Raises InputError for what is no text."""
+    """Raises InputError for what is no text: nobody could read the start of its run."""
     made = brief if isinstance(brief, Brief) else Brief(brief)
     if not isinstance(made.text, str):
         raise InputError(f"a brief is a text, and not {shown(made.text)}; give a string, or a Brief of one")
+    for field in ("media_type", "source"):
+        if not isinstance(value := getattr(made, field), str):
+            raise InputError(f"the {field} of a brief is a text, and not {shown(value)}; give a string")
     return made

@@ -2,7 +2,8 @@
 
 A dead-lettered request (nobody could read it, or it was delivered too often) is answered in its worker's place: the
 step failed, kind `lost`, to be retried as the plan says. The same goes for a dead-lettered answer, by the request that
-it belongs to. The message itself stays a dead letter, for people to look at.
+it belongs to. The message itself stays a dead letter, for people to look at. A dead-lettered start of a run that was
+never begun ends the waits for it in its own process.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from redraft.actors.runtime.admission import LONGEST_ID, Authority
+from redraft.actors.values import ignore
 from redraft.events.bus.port import INBOX, LONGEST_ATTRIBUTE, Bus, BusMessage, DeadLetter, is_inbox
 from redraft.events.errors import CodecError, Tampered
 from redraft.events.messages.codec import decode_work, encode_message
-from redraft.events.messages.commands import WORK_NAMES, Failed
+from redraft.events.messages.commands import MESSAGE_NAMES, WORK_NAMES, Failed, StartRun
 from redraft.events.messages.domain_events import StepRequested
 from redraft.events.messages.envelope import Origin, Recorded
 from redraft.events.store.event_store import EventStore
@@ -38,7 +40,8 @@ _REQUESTS: Final = frozenset(WORK_NAMES.values())
 class DeadLetterReplies:
     """Looks at the dead letters of a bus. `new_id` makes the ids of its messages; `tell` is called for each new one.
 
-    With an `authority`, a message from a user who may not answer for its step fails no step.
+    With an `authority`, a message from a user who may not answer for its step fails no step. `never_begun` is called
+    with each run that is not in the log, and a start of which was set aside, and with the reason.
     """
 
     def __init__(
@@ -48,8 +51,10 @@ class DeadLetterReplies:
         new_id: Callable[[], str],
         tell: Callable[[DeadLetter], object],
         authority: Authority | None = None,
+        never_begun: Callable[[str, str], object] = ignore,
     ) -> None:
         self._authority = authority
+        self._never_begun = never_begun
         self._store = store
         self._bus = bus
         self._new_id = new_id
@@ -99,6 +104,8 @@ class DeadLetterReplies:
             return None
         try:
             events = await self._store.read(run)
+            if not events and dead_letter.bus_message.name == MESSAGE_NAMES[StartRun]:
+                self._never_begun(run, dead_letter.reason)
             failed = known or _of_run(dead_letter, events)
             return failed if failed and events and self._may_say(dead_letter.users, failed, events) else None
         except (CodecError, Tampered):  # a run that cannot be read here is its coordinator's

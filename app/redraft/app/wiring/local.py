@@ -18,7 +18,8 @@ from redraft.actors.runtime.relaying.relay import Relay
 from redraft.actors.runtime.working.active_calls import Differs
 from redraft.actors.values import ignore
 from redraft.actors.workflow.actor import Actor
-from redraft.app.client.client import Client, MessagePublisher, RunOwner
+from redraft.app.client.client import Client
+from redraft.app.client.ports import MessagePublisher, RunOwner
 from redraft.app.isolation.isolated_actor import Isolation, open_isolation
 from redraft.app.process.ids import new_message_id
 from redraft.app.process.lifecycle import Part, retry_forever, together
@@ -227,7 +228,8 @@ class _LocalParts:
     def kept_up(self, start: int, queues: Queues) -> list[Coroutine[None, None, None]]:
         """Returns the parts that need the store, each to be run; they begin after the position `start` of the log."""
         resources, others = self._resources, OtherRuns(self._resources)
-        lost = DeadLetterReplies(resources.store, resources.bus, new_message_id, ignore)
+        store, bus, refuse = resources.store, resources.bus, self.client.refuse
+        lost = DeadLetterReplies(store, bus, new_message_id, ignore, never_begun=refuse)
         parts: dict[str, Part] = {
             "coordinator": build_coordinator(resources, self.resending, others).run,
             **others.parts(),
