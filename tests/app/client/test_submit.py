@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial, partialmethod
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.app.cli_calls import call
 from tests.app.subscribers import DEADLINE
 
 from redraft.actors import Workflow, generator
+from redraft.app.client.client import Client
 from redraft.app.settings.settings import Settings
 from redraft.app.wiring.local import LocalRuntime, open_local
 from redraft.events.errors import InputError, PlanError
@@ -56,22 +60,34 @@ async def test_all_waits_for_a_run_whose_start_is_refused_end_with_the_reason(ru
     """Such a start is never sent by this client, which checks what it sends; a later field may be forgotten there."""
     client, sent = runtime.client, list[StartRun]()
     original = client._send
-
-    async def damaged(message: Message, *said: str) -> None:
-        if isinstance(message, StartRun):
-            message = replace(message, brief=Brief("Tides", source=None))  # type: ignore[arg-type]
-        await original(message, *said)
-
-    client._send = damaged  # type: ignore[method-assign]
+    client._send = partial(_damaged, original)  # type: ignore[method-assign]
     async with asyncio.timeout(DEADLINE):
         for key in ("", "k"):
             run = await client.submit(SHORT, "Tides", key=key, sent=sent.append)
             early = [asyncio.create_task(each) for each in (client.wait(run), client.wait(run, "draft.generated"))]
-            for waiting in (*early, client.require_own(sent[-1]), client.wait(run)):
+            late = [client.wait(run), *([client.require_own(sent[-1])] if key else [])]
+            for waiting in (*early, *late):
                 with pytest.raises(InputError, match=f"run {run} was not begun: .*source"):
                     await waiting
         client._send = original  # type: ignore[method-assign]
         assert (await client.wait(await client.submit(SHORT, "Tides", key="k"))).outcome == "accepted"
+
+
+def test_redraft_run_ends_too_where_its_start_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Client, "_send", partialmethod(_damaged_of, Client._send))
+    said = call("run", "--text", "The sea rises.")
+    assert (said.code, said.out) == (2, "")
+    assert " was not begun: " in said.err.splitlines()[-1]
+
+
+async def _damaged(send: Callable[..., Awaitable[None]], message: Message, *said: str) -> None:
+    if isinstance(message, StartRun):
+        message = replace(message, brief=Brief("Tides", source=None))  # type: ignore[arg-type]
+    await send(message, *said)
+
+
+async def _damaged_of(client: Client, send: Callable[..., Awaitable[None]], message: Message, *said: str) -> None:
+    await _damaged(partial(send, client), message, *said)
 
 
 async def test_a_fork_takes_neither_a_faulty_plan_nor_a_brief_that_is_no_text(runtime: LocalRuntime):

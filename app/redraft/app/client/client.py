@@ -166,11 +166,11 @@ class Client:
         return f"k{sha256(key.encode()).hexdigest()[:25]}" if key else self._new_run_id()
 
     async def require_own(self, start: StartRun | None) -> None:
-        """Waits until the run that was started is recorded, where it has a key or is worked on in this process.
+        """Waits until the run that was started with a key is recorded.
 
         Raises InputError if somebody else began it with something else, or it was refused; SetAside, StoreError.
         """
-        if start is not None and self._store is not None and (start.key or self._owner is not None):
+        if start is not None and start.key and self._store is not None:
             await self.wait(start.run, "run.started")
             await refuse_other_start(start, self._store)
 

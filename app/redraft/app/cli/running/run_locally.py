@@ -199,7 +199,8 @@ async def _watch_run(
 async def _watch(
     client: Client, run: str, after: int, progress: RunProgress, screen: Screen, moved: asyncio.Event
 ) -> None:
-    """Shows progress until the run has ended, without the events that a fork repeats."""
+    """Shows progress until the run has ended, without what a fork repeats. Raises InputError where it is refused."""
+    await client.wait(run, "run.started")
     async for event in client.subscribe(after, run=run):
         line = progress.note(event)
         screen.show("" if event.repeats else line, progress.status)
