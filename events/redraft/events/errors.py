@@ -126,6 +126,10 @@ class BusUnusable(BusError):
     """A queue or exchange on the server has other settings than ours; a retry would not help."""
 
 
+class NoRoom(BusError):
+    """As many dead letters are kept as may be: another has no room until some are retried or discarded."""
+
+
 class NotAllowed(BusError):
     """The user of this process has no right to do it on the broker."""
 

@@ -51,7 +51,7 @@ from redraft.app.wiring.parts import (
 )
 from redraft.app.wiring.stores import open_store_of, open_views_of
 from redraft.events.backends import open_lease, open_shares, parse_store_url
-from redraft.events.bus.port import inbox_queues
+from redraft.events.bus.port import DEAD_LETTERS, inbox_queues
 from redraft.events.errors import BusUnusable, IncompatibleStore
 from redraft.events.shares import Shares
 from redraft.events.store.event_store import EventStore
@@ -157,8 +157,6 @@ class _Servers:
 
     async def count_dead_letters(self) -> int:
         """Returns how many there are. Raises BusError."""
-        from redraft.events.rabbit.survey import DEAD_LETTERS
-
         depth = await self.survey.queue(DEAD_LETTERS)
         return depth.waiting if depth else 0
 

@@ -40,7 +40,7 @@ class LocalBus:
 
     A message is delivered at most `delivery_limit` times. Until then a returned message goes back to its old place in
     the queue; after that it becomes a dead letter. The bus keeps at most `capacity` dead letters and drops none: when
-    there is no room, `reject` raises BusError, and the message stays unsettled.
+    there is no room, `reject` raises NoRoom, and the message stays unsettled.
 
     In a `shared` bus, messages that were in a queue before its reader arrived have `waited`. Raises InputError for
     numbers below 1, and BusError for every call after `close` or to a consumer whose context was left.

@@ -12,7 +12,7 @@ from operator import attrgetter
 from msgspec.structs import replace
 
 from redraft.events.bus.port import BusMessage, DeadLetter, Delivery, is_inbox, require_at_least_one
-from redraft.events.errors import BusError
+from redraft.events.errors import BusError, NoRoom
 
 _by_tag = attrgetter("tag")
 
@@ -146,7 +146,7 @@ class DeadLetterQueue:
 
     def put(self, delivery: Delivery, reason: str) -> None:
         if self.is_full():
-            raise BusError(
+            raise NoRoom(
                 f"cannot keep {delivery.bus_message.name} from {delivery.queue} as a dead letter ({reason}): there are "
                 f"{self.capacity} already, the capacity of the bus; fix the cause of these failures, then start again"
             )

@@ -26,6 +26,9 @@ T = TypeVar("T")
 INBOX: Final = "redraft.inbox"
 """The coordinators' queue: outcomes of steps, and commands from people; `redraft.inbox.0` and so on are parts of it."""
 
+DEAD_LETTERS: Final = "redraft.dead-letters"
+"""The queue of the messages that nobody could work on."""
+
 _PARTITION: Final = re.compile(rf"{re.escape(INBOX)}\.[0-9]{{1,4}}")
 
 PARTITIONS: Final = 16
@@ -247,7 +250,7 @@ class Consumer(Protocol):
     async def reject(self, delivery: Delivery, *, requeue: bool, reason: str = "") -> None:
         """Gives a message back. With `requeue=False`, or above the delivery limit, it becomes a dead letter.
 
-        Raises BusError when there is no room for another dead letter; the message then stays unsettled.
+        Raises NoRoom when there is none for another dead letter; the message then stays unsettled.
         """
 
 

@@ -20,7 +20,7 @@ from aiormq.abc import DeliveredMessage
 from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource
 
 from redraft.events.bus.port import LARGEST_BODY, DeadLetter
-from redraft.events.errors import BusError, MessageTooLarge, NotAllowed
+from redraft.events.errors import BusError, MessageTooLarge, NoRoom, NotAllowed
 from redraft.events.rabbit.channel_consumer import Session, UnsettledDelivery
 from redraft.events.rabbit.cloudevents import (
     BODY,
@@ -161,14 +161,14 @@ class DeadLetters:
     async def put(self, headers: Headers, body: bytes, queue: str, reason: str, *, on_top: bool) -> None:
         """Adds a message as it is, with its queue and the reason; it is safe when this returns.
 
-        Raises MessageTooLarge, NotAllowed where the user has no right to, and BusError: when there are too many dead
-        letters already, unless it comes `on_top`.
+        Raises MessageTooLarge, NotAllowed where the user has no right to, NoRoom when there are too many dead letters
+        already, unless it comes `on_top`, and BusError.
         """
         waiting = await self._link.persist(self._topology.dead_letters)
         if not self._topology.makes:
             raise NotAllowed(f"a message from {queue} is set aside by the server: {reason}")
         if waiting >= self._capacity and not on_top:
-            raise BusError(
+            raise NoRoom(
                 f"cannot keep a message from {queue} as a dead letter ({reason}): there are {waiting} already; "
                 "fix the cause of these failures, then retry or discard them"
             )

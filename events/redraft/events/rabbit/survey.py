@@ -22,7 +22,7 @@ from aiormq.exceptions import (
 )
 from pamqp.common import FieldTable
 
-from redraft.events.bus.port import DELIVERY_LIMIT, INBOX, Depth
+from redraft.events.bus.port import DEAD_LETTERS, DELIVERY_LIMIT, INBOX, Depth
 from redraft.events.errors import BusUnusable
 from redraft.events.rabbit.cloudevents import is_event
 from redraft.events.rabbit.connection import ANSWER, LOST, answer, close_channel, hand_over, read_address, unreachable
@@ -158,7 +158,6 @@ class QueueBrowser:
         return (await answer(self._channel.queue_declare(self._queue, passive=True))).consumer_count or 0
 
 
-DEAD_LETTERS: Final = "redraft.dead-letters"
 EVENTS: Final = "redraft.events"
 
 _TOGETHER: Final = 256

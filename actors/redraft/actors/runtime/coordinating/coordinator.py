@@ -17,6 +17,9 @@ from redraft.actors.runtime.coordinating.command_handler import CommandHandler
 from redraft.actors.runtime.coordinating.decisions import DecidedBatch, Incoming
 from redraft.actors.runtime.coordinating.kept_inbox import KeptInbox
 from redraft.actors.runtime.coordinating.sharing import PREFETCH, Share, open_inbox
+from redraft.actors.runtime.full_dead_letters import keeping_refused
+from redraft.actors.runtime.relaying.queue_publisher import UnusableQueues
+from redraft.actors.values import ignore
 from redraft.events.bus.port import INBOX, Bus, Delivery
 from redraft.events.errors import CodecError, EncryptionKeyMissing, InputError, StoreError, Tampered
 from redraft.events.messages.commands import StartRun, SteeringMessage
@@ -75,6 +78,7 @@ class Coordinator:
         self._outlasts = outlasts
         self._failures = 0
         self._open = partial(open_inbox, bus, share) if share else partial(bus.consume, INBOX, PREFETCH)
+        self._unusable = UnusableQueues(share.on_trouble if share else ignore)
         self._admission = Admission(handler.limit, bus.largest)
         self._draining = False
         self._taking: asyncio.Timeout | None = None
@@ -102,8 +106,8 @@ class Coordinator:
         """Serves the inbox until it is drained or cancelled. Raises BusError when the bus is away, and the StoreError
         that it does not outlast.
         """
-        async with self._open() as opened:
-            inbox = KeptInbox(opened)
+        async with self._open() as opened, keeping_refused(opened, self._unusable) as kept:
+            inbox = KeptInbox(kept)
             while True:
                 try:
                     return await self._serve(inbox)

@@ -11,6 +11,7 @@ from cachetools import LRUCache
 
 from redraft.actors.runtime.admission import Admission
 from redraft.actors.runtime.coordinating.timekeeper import QUEUE_LIMIT
+from redraft.actors.runtime.full_dead_letters import keeping_refused
 from redraft.actors.runtime.relaying.queue_publisher import OnTrouble, UnusableQueues
 from redraft.actors.runtime.working.absence import Absence
 from redraft.actors.runtime.working.active_calls import (
@@ -154,7 +155,10 @@ class Worker:
         in_flight = self._in_flight[actor.role, actor.name]
         calls = ActiveCalls(actor, self._settings, self._signatures, in_flight, self._cancelled)
         limit = min(self._concurrency, PROCESSES) if actor.isolation == "process" else self._concurrency
-        async with self._bus.consume(work_queue(actor.role, actor.name), limit) as requests:
+        async with (
+            self._bus.consume(work_queue(actor.role, actor.name), limit) as consumer,
+            keeping_refused(consumer, self._unusable) as requests,
+        ):
             self._active.append(calls)
             try:
                 with in_flight.serving(requests.ahead):

@@ -21,10 +21,10 @@ from redraft.app.process.logs import shown_url
 from redraft.app.settings.settings import LOCAL, Settings
 from redraft.app.wiring.deployment import no_worker, open_survey
 from redraft.events.backends import open_shares
-from redraft.events.bus.port import INBOX, inbox_queues, is_inbox, work_queue
+from redraft.events.bus.port import DEAD_LETTERS, INBOX, inbox_queues, is_inbox, work_queue
 from redraft.events.errors import BusError, BusUnusable, InputError, suggest
 from redraft.events.messages.plan import Role
-from redraft.events.rabbit.survey import DEAD_LETTERS, Survey
+from redraft.events.rabbit.survey import Survey
 from redraft.events.rabbit.topology import Kind
 from redraft.events.store.event_store import EventStore
 from redraft.projections.display import counted, plain
