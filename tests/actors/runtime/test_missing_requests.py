@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from itertools import count
 
 import aio_pika
@@ -87,10 +88,13 @@ class Search:
         room: PeerChannel,
         put: Callable[[str], int] = lambda queue: 100,
         inbox: tuple[str, ...] = (INBOX,),
+        **settings: Callable[[str], Awaitable[bool]],
     ) -> None:
         self.sent: list[str] = []
         agenda, routes = StepsAgenda(views, None), AnswerRoutes(len(inbox) - 1)
-        self.missing = MissingRequests(agenda, queues, room, put, self._again, "search", inbox, routes.queues)
+        self.missing = MissingRequests(
+            agenda, queues, room, put, self._again, "search", inbox, routes.queues, **settings
+        )
         self._more = asyncio.Event()
 
     async def until_sent(self, number: int) -> None:
@@ -193,6 +197,33 @@ async def test_answers_in_a_part_of_the_inbox_that_nobody_reads_may_be_those_of_
         assert await search.looks(LOOKS) == [[]] * LOOKS
         async with bus.consume(other, 10):
             assert await search.looks(LOOKS) == [[]] * (LOOKS - 2) + [["p"], []]
+
+
+@pytest.mark.parametrize("is_exclusive", [False, True])
+async def test_a_part_of_the_inbox_that_is_a_strangers_keeps_no_request_from_being_sent_again(
+    is_exclusive: bool,
+) -> None:
+    """Each of the parts but one, that of the run among them: as after a change of REDRAFT_QUEUE_TYPE."""
+    prefix, inbox = new_prefix(), inbox_queues(4)
+    async with (
+        asyncio.timeout(60),
+        rabbit(prefix=prefix, partitions=4, queues=[INBOX, QUEUE]) as bus,
+        await aio_pika.connect(URL) as connection,
+        connection.channel() as channel,
+        Survey(URL, prefix) as survey,
+        view_of(log_of(asked())) as views,
+    ):
+        for queue in inbox[2:]:
+            there = Names(prefix).there(queue)
+            await channel.declare_queue(there, durable=not is_exclusive, exclusive=is_exclusive)
+            await channel.default_exchange.publish(aio_pika.Message(b"{}"), there, mandatory=True)
+        await bus.prepare()
+        search = Search(views, survey, bus, inbox=inbox, is_ours=partial(survey.fits, kind="quorum"))
+        assert await search.looks(LOOKS) == [[]] * (LOOKS - 1) + [["p"]]
+        ours = Names(prefix).there(inbox[1])
+        await channel.default_exchange.publish(aio_pika.Message(b"{}"), ours, mandatory=True)
+        search = Search(views, survey, bus, inbox=inbox, is_ours=partial(survey.fits, kind="quorum"))
+        assert await search.looks(LOOKS) == [[]] * LOOKS, "nobody reads what may be an answer"
 
 
 async def test_when_the_broker_may_have_restarted_there_are_looks_at_once_and_soon(

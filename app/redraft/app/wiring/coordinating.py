@@ -265,9 +265,10 @@ class Relaying:
                 self._log.warning("sent again", run=run, path=path, why="it was in no queue, and no worker had it")
 
         agenda, bus = StepsAgenda(self._servers.resources.views, None), self._servers.bus
-        inbox = inbox_queues(self._servers.resources.settings.inbox_partitions)
-        me, answers_of = new_message_id(), self._routes.queues
-        return MissingRequests(agenda, self._servers.survey, bus, relay.put_into, again, me, inbox, answers_of)
+        settings, survey = self._servers.resources.settings, self._servers.survey
+        inbox, me, answers_of = inbox_queues(settings.inbox_partitions), new_message_id(), self._routes.queues
+        is_ours = partial(survey.fits, kind=settings.queue_type)
+        return MissingRequests(agenda, survey, bus, relay.put_into, again, me, inbox, answers_of, is_ours)
 
     async def _look_for_missing(self, missing: MissingRequests) -> None:
         with self._servers.bus.reconnects(missing.hurry):

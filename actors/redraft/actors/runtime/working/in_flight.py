@@ -256,13 +256,18 @@ def _nowhere(run: str) -> Collection[str]:
     return ()
 
 
+async def _always(queue: str) -> bool:
+    """Returns that a queue has our settings."""
+    return True
+
+
 class MissingRequests:
     """Looks for missing requests.
 
     `put_into` returns the position up to which all requests for a queue are in it, `resend` sends one again if it is
     still unanswered, `me` is this process's name among those that are asked, and `answers_of` returns the parts of the
-    inbox in which answers of a run may wait. A look at which a queue is in use, or
-    some worker does not answer, does not count.
+    inbox in which answers of a run may wait. `is_ours` says whether a part of the inbox that is there has our settings.
+    A look at which a queue is in use, or some worker does not answer, does not count.
     """
 
     def __init__(
@@ -275,7 +280,9 @@ class MissingRequests:
         me: str,
         inbox: tuple[str, ...] = (INBOX,),
         answers_of: Callable[[str], Collection[str]] = _nowhere,
+        is_ours: Callable[[str], Awaitable[bool]] = _always,
     ) -> None:
+        self._is_ours = is_ours
         self._inbox = inbox
         self._answers_of = answers_of
         self._agenda = agenda
@@ -336,12 +343,18 @@ class MissingRequests:
         """Returns the queues of the inbox in which messages wait.
 
         A part that nobody reads stands for the whole inbox: the coordinator that read it last, and is gone, may have
-        had the answers of all its runs sent there.
+        had the answers of all its runs sent there. A part with other settings is passed over: no coordinator can read
+        what is in it, so that nobody waits for that.
         """
         busy: set[str] = set()
         for queue in self._inbox:
-            depth = await self._queues.queue(queue)
-            if depth is not None and depth.waiting:
+            try:
+                depth = await self._queues.queue(queue)
+            except BusUnusable:
+                if queue == INBOX:
+                    raise
+                continue
+            if depth is not None and depth.waiting and (queue == INBOX or await self._is_ours(queue)):
                 busy.add(queue if depth.consumers else INBOX)
         return frozenset(busy)
 
