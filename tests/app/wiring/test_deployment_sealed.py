@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64decode
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from redraft.events.bus.port import INBOX, BusMessage
 from redraft.events.encryption.keyring import Encryption
 from redraft.events.messages.codec import encode_message
 from redraft.events.messages.commands import EraseRun
-from redraft.events.messages.domain_events import RunErased
+from redraft.events.messages.content import Brief
+from redraft.events.messages.domain_events import RunErased, RunStarted
 from redraft.events.messages.envelope import Origin
+from redraft.events.messages.plan import Plan, Step
 from redraft.events.rabbit.bus import RabbitBus
 from redraft.events.store.event_store import Append, NewEvent
 
@@ -75,6 +78,24 @@ def test_a_coordinator_without_the_key_starts_nothing_where_others_encrypt(tmp_p
             assert said.err.rstrip().splitlines()[-1].startswith("redraft: the store encrypts its runs, and no key")
 
 
+def test_a_coordinator_without_the_key_that_relays_ends_for_one_with_the_key_to_take_over(
+    tmp_path: Path, each_store: str
+) -> None:
+    """It could not send the requests of an encrypted run, and while it relays nobody else does."""
+    with deployment(tmp_path, each_store) as there:
+        assert there.call("key", "encryption", "key").code == 0
+        plain = there.start("plain", "coordinator")
+        there.until("it relays", lambda: bool(there.said("plain", "relaying")))
+        there.settings = {"REDRAFT_ENCRYPT_KEY_FILE": "key", "REDRAFT_ENCRYPT_NEW_RUNS": "1"}
+        there.start("sealing", "coordinator")
+        there.start("worker", "worker", "loop.py")
+        there.until("the other stands by", lambda: bool(there.said("sealing", "standing by")))
+        asyncio.run(begin_sealed(there.store, b64decode((tmp_path / "key").read_bytes())))
+        assert plain.wait(60) == 2
+        assert "REDRAFT_ENCRYPT_KEY" in there.log("plain").read_text()
+        assert submitted(there, SAID)
+
+
 def test_an_erasure_is_recorded_of_a_run_alone_whose_key_is_gone(tmp_path: Path, each_store: str) -> None:
     with deployment(tmp_path, each_store) as there:
         assert there.call("key", "encryption", "key").code == 0
@@ -114,6 +135,13 @@ async def lose_key(url: str, run: str) -> None:
     """As `redraft erase` that is killed before it tells the coordinator."""
     async with open_store(url) as store:
         assert await store.destroy_key(run)
+
+
+async def begin_sealed(url: str, master: bytes) -> None:
+    """The store has a run that is sealed."""
+    begun = RunStarted(Plan("p", (Step("generator", "write", "write"),)), Brief(SAID), datetime.now(UTC))
+    async with open_store(url, encryption=Encryption(master)) as store:
+        await store.append("sealed", 0, [NewEvent(Origin("x", "test"), datetime.now(UTC), begun)])
 
 
 async def begun_sealed(url: str) -> None:
