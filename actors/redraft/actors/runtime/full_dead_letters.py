@@ -24,12 +24,10 @@ async def keeping_refused(consumer: Consumer, unusable: UnusableQueues) -> Async
     kept counts among the messages that the reader may hold: so there are never more of them than that.
     """
     reader = _Keeping(consumer, unusable)
-    trying = asyncio.create_task(reader.keep_trying())
     try:
         yield reader
     finally:
-        trying.cancel()
-        await asyncio.wait([trying])
+        await reader.leave()
 
 
 class _Keeping:
@@ -39,7 +37,7 @@ class _Keeping:
         self._consumer = consumer
         self._unusable = unusable
         self._kept: deque[tuple[Delivery, bool, str]] = deque()
-        self._changed = asyncio.Event()
+        self._trying: asyncio.Task[None] | None = None
         self.take = consumer.take
         self.ahead = consumer.ahead
         self.ack = consumer.ack
@@ -51,22 +49,26 @@ class _Keeping:
         except NoRoom as error:
             self._unusable.block(DEAD_LETTERS, str(error))
             self._kept.append((delivery, requeue, reason))
-            self._changed.set()
+            if self._trying is None or self._trying.done():
+                self._trying = asyncio.create_task(self._keep_trying())
 
-    async def keep_trying(self) -> None:
-        """Makes what is kept dead letters, as soon as there is room, until it is cancelled.
+    async def leave(self) -> None:
+        """Tries no more."""
+        if self._trying is not None:
+            self._trying.cancel()
+            await asyncio.wait([self._trying])
+
+    async def _keep_trying(self) -> None:
+        """Makes what is kept dead letters, as soon as there is room.
 
         While the bus is away, whoever takes messages says so.
         """
-        while True:
-            self._changed.clear()
-            while self._kept:
-                delivery, requeue, reason = self._kept[0]
-                try:
-                    await self._consumer.reject(delivery, requeue=requeue, reason=reason)
-                except BusError:
-                    await asyncio.sleep(AGAIN)
-                else:
-                    self._kept.popleft()
-            self._unusable.free(DEAD_LETTERS)
-            await self._changed.wait()
+        while self._kept:
+            delivery, requeue, reason = self._kept[0]
+            try:
+                await self._consumer.reject(delivery, requeue=requeue, reason=reason)
+            except BusError:
+                await asyncio.sleep(AGAIN)
+            else:
+                self._kept.popleft()
+        self._unusable.free(DEAD_LETTERS)
