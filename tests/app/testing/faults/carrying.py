@@ -167,7 +167,7 @@ CARRYING = [
         "Timekeeper._message_for",
         "message: RetryStep | ExpireStep =",
         "if not step.retry:\n        return None\n    message =",
-        498,
+        415,
         (
             "actors.runtime.working.in_flight",
             "MissingRequests.look",

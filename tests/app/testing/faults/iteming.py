@@ -60,7 +60,7 @@ ITEMING = [
         "_commands",
         "case StepFailed() | BudgetReached() | RunEnded() | RunQuarantined() if path not in state.open:",
         "case StepFailed() if path not in asked:",
-        480,
+        119,
         also=(RUNS, "_missed", "elif of.path not in outer.open:", "elif outer.version < 0:"),
     ),
     Fault(
