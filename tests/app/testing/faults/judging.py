@@ -57,6 +57,6 @@ JUDGING = [
         "join",
         "return replace(joined, measures=counted)",
         "return joined",
-        24,
+        102,
     ),
 ]

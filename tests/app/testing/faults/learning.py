@@ -49,6 +49,6 @@ LEARNING = [
         "begin_fork",
         "lessons = begun.lessons if isinstance(begun, RunStarted) else None",
         "lessons = None",
-        25,
+        20,
     ),
 ]

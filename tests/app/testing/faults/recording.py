@@ -33,7 +33,7 @@ RECORDING = [
         "MemoryRecorder._check_rules",
         "if (version - 1, link.previous) != tips.get(run, self._tips.get(run, (0, GENESIS))):",
         "if version - 1 != tips.get(run, self._tips.get(run, (0, GENESIS)))[0]:",
-        16,
+        31,
         ("actors.runtime.coordinating.aggregates", "Aggregates.drop", "self._kept.drop(run)", "aggregate.void = True"),
     ),
     Fault(
