@@ -14,6 +14,7 @@ from weakref import proxy
 import msgspec
 
 from redraft.actors.plans.paths import steps_in
+from redraft.actors.runtime.coordinating.coordinator import outlasts_nothing
 from redraft.app.testing.broker import PARTITIONS, SimBroker
 from redraft.app.testing.check import faults_of
 from redraft.app.testing.choices import choosing_plan
@@ -89,7 +90,8 @@ class Setting(msgspec.Struct, frozen=True):
 
     `plans` and their `briefs` are random if not given; `cast` makes the actors, and `unasked` is whether people steer
     runs without being asked. With `apart`, leaving a fault out changes no other. In every eighth history coordinators
-    divide the runs, in all of them if they are `divided`.
+    divide the runs, in all of them if they are `divided`. In some random ones a coordinator keeps its messages while
+    the store is away, in the others it begins again.
     """
 
     odds: Odds = Odds()
@@ -163,6 +165,8 @@ class _Deployment:
         self._impatient = None if items is None else random_for(seed, "items ended 64", 0.3)
         self._world.recalls = any(step.reuse == "always" for plan in self._plans for _, step in steps_in(plan.steps))
         self._coordinators = self._random.choice((1, 2, 2, 3, 4))
+        if not self._are_given and random_for(seed, "outlasts 574843", 0.15) is None:
+            self._world.outlasts = outlasts_nothing
         self._world.servers = Random(f"{seed} servers").choice((0, 0, 0, 0, 0, 0, 1, 2))
 
     def _vary(self, trait: str, share: float, change: Callable[[Random, Plan], Plan]) -> Random | None:

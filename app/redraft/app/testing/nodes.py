@@ -22,7 +22,7 @@ import structlog
 from redraft.actors import Actor
 from redraft.actors.runtime.coordinating.answer_routes import AnswerRoutes
 from redraft.actors.runtime.coordinating.command_handler import CommandHandler
-from redraft.actors.runtime.coordinating.coordinator import Coordinator
+from redraft.actors.runtime.coordinating.coordinator import Coordinator, Outlasts
 from redraft.actors.runtime.coordinating.deferring import no_lessons
 from redraft.actors.runtime.coordinating.recalling import Candidates, find_earlier
 from redraft.actors.runtime.coordinating.timekeeper import QUEUE_LIMIT, QueueMonitor, Timekeeper
@@ -133,6 +133,7 @@ class World:
         self.coordinators = count()
         self.recalls = False
         self.learns = False
+        self.outlasts: Outlasts = may_pass
         self.values: Random | None = None
         self.forked: defaultdict[str, list[Values]] = defaultdict(list)
         """The changes with which people forked each run; of several the first that arrived counts."""
@@ -191,7 +192,7 @@ async def coordinate(world: World, process: Process) -> None:
     handler = more(store, clock, resend, lessons=lessons)
     me = f"{process} {next(world.coordinators)}"
     share = world.database.share(process, me, partitions, routes.follow) if partitions else None
-    coordinator = Coordinator(handler, bus, share, may_pass)
+    coordinator = Coordinator(handler, bus, share, world.outlasts)
     relaying = partial(_relay, world, process, store, bus, views, routes)
     await all_kept_up({"coordinator": coordinator.run, "relay": relaying}, _SILENT)
 
