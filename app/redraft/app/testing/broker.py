@@ -38,6 +38,8 @@ class SimBroker:
         self.world = loop.process("broker")
         self.readers: dict[Process, list[tuple[str, Consumer]]] = {}
         self._ears: list[tuple[Process, str, Notes]] = []
+        self.tells_overspent = True
+        """Whether workers are told of the end of a run that ended by its budget."""
         self.delayed = 0
         """How many publications are under way that come late, or once more."""
         self.dropped: set[str] = set()
@@ -181,7 +183,8 @@ class SimBus:
         await self._travel()
         self._broker.announced.extend(events)
         for event in events:
-            ended = ends_with_requests(event, facts.get(event.run, RunFacts()))
+            known = facts.get(event.run, RunFacts())
+            ended = ends_with_requests(event, known) and (known.may_leave or self._broker.tells_overspent)
             if ended or isinstance(event.data, RunCancelled):
                 self._broker.tell("cancelled", event.run.encode())
 

@@ -91,7 +91,7 @@ class Setting(msgspec.Struct, frozen=True):
     `plans` and their `briefs` are random if not given; `cast` makes the actors, and `unasked` is whether people steer
     runs without being asked. With `apart`, leaving a fault out changes no other. In every eighth history coordinators
     divide the runs, in all of them if they are `divided`. In some random ones a coordinator keeps its messages while
-    the store is away, in the others it begins again.
+    the store is away, in the others it begins again, and workers are not told of runs that their budget ended.
     """
 
     odds: Odds = Odds()
@@ -166,7 +166,7 @@ class _Deployment:
         self._world.recalls = any(step.reuse == "always" for plan in self._plans for _, step in steps_in(plan.steps))
         self._coordinators = self._random.choice((1, 2, 2, 3, 4))
         if not self._are_given and random_for(seed, "outlasts 574843", 0.15) is None:
-            self._world.outlasts = outlasts_nothing
+            self._world.outlasts, broker.tells_overspent = outlasts_nothing, False
         self._world.servers = Random(f"{seed} servers").choice((0, 0, 0, 0, 0, 0, 1, 2))
 
     def _vary(self, trait: str, share: float, change: Callable[[Random, Plan], Plan]) -> Random | None:

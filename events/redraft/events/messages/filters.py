@@ -107,8 +107,11 @@ def about(event: Recorded) -> RunFacts | None:
 
 
 def ends_with_requests(event: Recorded, facts: RunFacts) -> bool:
-    """Returns whether an event ends a run of which requests may still wait or be worked on."""
-    return facts.may_leave and isinstance(event.data, RunEnded)
+    """Returns whether an event ends a run of which requests may still wait or be worked on.
+
+    Those are runs whose plan may leave steps, and those that their wall time ended.
+    """
+    return isinstance(event.data, RunEnded) and (facts.may_leave or event.data.outcome == "over_budget")
 
 
 class Sieve:

@@ -249,11 +249,10 @@ def nodes_of(nodes: Iterable[Node], parent: str = "", *, own: bool = False) -> I
             yield from nodes_of(members(node), path)
 
 
-def may_leave_steps(plan: Plan) -> bool:
-    """Returns whether a run may go on, or end by its wall time, without the answers of some steps it requested."""
-    panels = [node for _, node in nodes_of(plan.steps) if type(node) is Parallel]
-    leaves = any(node.deadline is not None or node.wait not in ("all", len(node.steps)) for node in panels)
-    return leaves or (plan.budget is not None and plan.budget.seconds is not None)
+def may_leave_steps(nodes: Iterable[Node]) -> bool:
+    """Returns whether one of these nodes may go on without the answers of some steps that were requested."""
+    panels = [node for _, node in nodes_of(nodes) if type(node) is Parallel]
+    return any(node.deadline is not None or node.wait not in ("all", len(node.steps)) for node in panels)
 
 
 def loops_of(nodes: Iterable[Node]) -> Iterator[tuple[str, Repeat]]:

@@ -157,7 +157,7 @@ class RequestBuilder:
                 self._steps = {path: node for path, node in nodes if isinstance(node, Step)}
                 self._texts = max((step.history or 0 for step in self._steps.values()), default=0)
                 self._panels = {path: node for path, node in nodes if type(node) is Parallel}
-                self.facts = RunFacts(data.plan.name, data.tags, may_leave_steps(data.plan))
+                self.facts = RunFacts(data.plan.name, data.tags, may_leave_steps(data.plan.steps))
                 self._lessons = data.lessons.given if data.lessons else ()
                 self.of, self.has_items = data.of, any(True for _ in eaches_of(data.plan.steps))
                 self._add_size(data.brief.text, *(text for each in self._lessons for text in (each.text, each.mended)))
