@@ -7,23 +7,27 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from tests.actors.runtime.test_coordinator import START, bus_message
 from tests.actors.runtime.test_worker import answers, ask
 from tests.dead_letters import dead_letters_on
-from tests.events.rabbit_server import rabbit
+from tests.events.rabbit_server import URL, clear, new_prefix, rabbit, require_rabbitmq
+from tests.proxy import Proxy
 
 from redraft.actors.runtime import full_dead_letters
 from redraft.actors.runtime.coordinating.command_handler import CommandHandler
 from redraft.actors.runtime.coordinating.coordinator import Coordinator
 from redraft.actors.runtime.coordinating.sharing import Share
-from redraft.actors.runtime.relaying.queue_publisher import Blocked, Freed, Trouble
+from redraft.actors.runtime.full_dead_letters import keeping_refused
+from redraft.actors.runtime.relaying.queue_publisher import Blocked, Freed, Trouble, UnusableQueues
 from redraft.actors.runtime.working.worker import Worker
+from redraft.actors.values import ignore
 from redraft.actors.workflow.roles import generator
 from redraft.events.backends import open_store
 from redraft.events.bus.local import LocalBus
-from redraft.events.bus.port import DEAD_LETTERS, INBOX, Bus, BusMessage, DeadLetter, work_queue
+from redraft.events.bus.port import DEAD_LETTERS, INBOX, Bus, BusMessage, Consumer, DeadLetter, work_queue
 from redraft.events.messages.envelope import Origin
 from redraft.events.rabbit.bus import RabbitBus
 from redraft.events.shares import Turn
@@ -161,3 +165,36 @@ async def test_what_is_kept_is_in_its_queue_again_when_its_reader_leaves(
                 while len(found) < BAD - CAPACITY:
                     found |= {each.bus_message.origin.id for each in await reader.take(10)}
         assert found == {f"bad{number}" for number in range(CAPACITY, BAD)}
+
+
+async def test_a_connection_that_ends_leaves_no_copy_of_what_is_kept() -> None:
+    require_rabbitmq()
+    prefix = new_prefix()
+    try:
+        async with (
+            Proxy(urlsplit(URL).port or 5672).open() as proxy,
+            RabbitBus(proxy.through(URL), prefix=prefix, capacity=CAPACITY) as bus,
+            bus.consume(WORK, BAD - CAPACITY + 1) as consumer,
+            keeping_refused(consumer, UnusableQueues(ignore)) as reader,
+            asyncio.timeout(60),
+        ):
+            await asyncio.gather(put_bad(bus, WORK), refuse_all(reader, {"bad0", "bad1", "bad2", "bad3"}))
+            for _ in range(3):
+                proxy.cut()
+                await refuse_all(reader, {"bad2", "bad3"})
+            await ask(bus, "write")
+            assert [each.bus_message.origin.id for each in await reader.take(1)] == ["request1"]
+            await bus.discard_all()
+            await dead_letters_when(bus, {"bad2", "bad3"})
+            assert len(await dead_letters_on(bus)) == 2
+    finally:
+        await clear(URL, prefix, [WORK])
+
+
+async def refuse_all(reader: Consumer, wanted: set[str]) -> None:
+    """Takes and refuses messages until it had all of these."""
+    found: set[str] = set()
+    while found != wanted:
+        for each in await reader.take(1):
+            found.add(each.bus_message.origin.id)
+            await reader.reject(each, requeue=False, reason="bad")

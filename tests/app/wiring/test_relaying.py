@@ -29,6 +29,7 @@ from redraft.events.bus.local import LocalBus
 from redraft.events.errors import StoreError
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import RunFacts
+from redraft.events.rabbit.topology import Kind
 
 DEADLINE = 45.0
 
@@ -44,6 +45,9 @@ class Announcing(LocalBus):
 
     async def none(self) -> int:
         return 0
+
+    async def fits(self, queue: str, kind: Kind) -> bool:
+        return True
 
 
 class Failing:

@@ -82,9 +82,9 @@ async def _items_of(runtime: LocalRuntime, run: str) -> tuple[list[str], list[st
     waiting = [run, *within]
     while waiting:
         for item in await _asked_items(runtime, waiting.pop()):
-            if not await runtime.store.entries(item, upto=1):
+            if not await _has_begun(runtime, item):
                 await runtime.store.bar(item)
-            elif item not in within:
+            if item not in within and await _has_begun(runtime, item):  # also one that began just before it was barred
                 within[item] = None
                 waiting.append(item)
     for name in within:
@@ -94,6 +94,10 @@ async def _items_of(runtime: LocalRuntime, run: str) -> tuple[list[str], list[st
     left = [f"the run of its item {name} {why}" for name in clear]
     innermost_first = sorted(within, key=lambda name: -len(list(lineage(name))))
     return [name for name in innermost_first if name not in clear], left
+
+
+async def _has_begun(runtime: LocalRuntime, run: str) -> bool:
+    return bool(await runtime.store.entries(run, upto=1))
 
 
 async def _asked_items(runtime: LocalRuntime, run: str) -> list[str]:

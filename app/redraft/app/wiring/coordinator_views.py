@@ -143,8 +143,10 @@ class ArmTallies:
         began = time.monotonic()
         if began > self._until:
             views = await self._model.views()
+            self._until = time.monotonic() + self._fresh
             with suppress(StoreError, TypeError, ValueError):  # whatever is wrong with it, runs go on
-                self._known = await tallies(views) if views is not None else self._known
-            ended = time.monotonic()
-            self._until = min(began + self._fresh, ended + self._share * (ended - began))
+                if views is not None and not self._model.late:
+                    self._known = await tallies(views)
+                    ended = time.monotonic()
+                    self._until = min(began + self._fresh, ended + self._share * (ended - began))
         return self._known.get(workflow, {})

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from redraft.actors.runtime.coordinating.command_handler import CommandHandler
+from redraft.actors.runtime.coordinating.coordinator import Outlasts, outlasts_nothing
 from redraft.actors.runtime.relaying.item_words import pass_on
 from redraft.actors.runtime.relaying.queue_publisher import Offer
 from redraft.actors.runtime.relaying.relay import Relay
@@ -22,7 +23,7 @@ from redraft.app.client.client import Client
 from redraft.app.client.ports import MessagePublisher, RunOwner
 from redraft.app.isolation.isolated_actor import Isolation, open_isolation
 from redraft.app.process.ids import new_message_id
-from redraft.app.process.lifecycle import Part, retry_forever, together
+from redraft.app.process.lifecycle import Part, is_over_soon, retry_forever, together
 from redraft.app.settings.settings import Settings, views_path
 from redraft.app.subscribing.feed import StoreFeed
 from redraft.app.subscribing.subscriber import Subscriber
@@ -43,7 +44,7 @@ from redraft.app.wiring.stores import open_store_of, open_views_of
 from redraft.events.backends import open_subscriptions
 from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import Bus, BusMessage, Queues
-from redraft.events.errors import BusError, NoSuchRun, StoreError
+from redraft.events.errors import BusError, NoSuchRun
 from redraft.events.messages.commands import Request
 from redraft.events.messages.domain_events import RunEnded
 from redraft.events.messages.item_ids import MARK, root_of
@@ -214,6 +215,7 @@ class _LocalParts:
         self._endurance = endurance
         self._owned: set[str] = set()
         self._adopted: set[str] = set()
+        self._adopting = asyncio.Lock()
         self._items: dict[str, set[str]] = {}
         self._ended: list[str] = []
         self.worked = asyncio.Event()
@@ -231,7 +233,7 @@ class _LocalParts:
         store, bus, refuse = resources.store, resources.bus, self.client.refuse
         lost = DeadLetterReplies(store, bus, new_message_id, ignore, never_begun=refuse)
         parts: dict[str, Part] = {
-            "coordinator": build_coordinator(resources, self.resending, others).run,
+            "coordinator": build_coordinator(resources, self.resending, others, outlasts=self._outlasts()).run,
             **others.parts(),
             "relay": partial(self._pass_on, start),
             "timekeeper": build_timekeeper(resources, self._owned, queues).run,
@@ -242,6 +244,10 @@ class _LocalParts:
         if self._endurance is None:
             return [part() for part in parts.values()]
         return [retry_forever(name, part, self._endurance.log) for name, part in parts.items()]
+
+    def _outlasts(self) -> Outlasts:
+        """Returns which errors of the store the coordinator waits out, with what it has taken in hand."""
+        return partial(is_over_soon, "coordinator", self._endurance.log) if self._endurance else outlasts_nothing
 
     async def _pass_on(self, start: int) -> None:
         """Relays from the position `start` on; after an interruption, from where the relay before it came to.
@@ -273,16 +279,22 @@ class _LocalParts:
     async def adopt(self, run: str, known: bool) -> None:
         """Takes on a run; if it may be `known`, sends again each of its requests that has no answer.
 
-        Raises StoreError, and has not taken it on; the next attempt may send a request for the second time.
+        Raises StoreError, and has not taken it on; the next attempt may send a request for the second time. Who comes
+        meanwhile waits until it is known whether the run was taken on.
         """
-        sent = 2 if run in self._adopted else 1
-        self._adopted.add(run)
-        if run not in self._owned:
+        if not known:
+            self._adopted.add(run)
+            self._owned.add(run)
+            return
+        async with self._adopting:
+            sent = 2 if run in self._adopted else 1
+            self._adopted.add(run)
+            if run in self._owned:
+                return
             self._owned.add(run)
             try:
-                if known:
-                    await self.resending.resend(run, sent=sent)
-            except StoreError:
+                await self.resending.resend(run, sent=sent)
+            except BaseException:
                 self._owned.discard(run)
                 raise
 

@@ -148,7 +148,9 @@ class RabbitConsumer:
         held = self._held.get(delivery.tag)
         if held is None:
             return
-        if not requeue:
+        if held.session.ended and (not requeue or held.delivered >= self._limit):
+            self._held.pop(delivery.tag)  # the server took it back, and delivers it again: that one is dead-lettered
+        elif not requeue:
             await self._dead_letter(held, reason or "rejected")
         elif held.delivered >= self._limit:
             times = f"delivered {held.delivered} times, the last time"

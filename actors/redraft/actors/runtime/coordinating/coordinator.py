@@ -52,7 +52,7 @@ def outlasts_nothing(error: StoreError) -> bool:
 
 
 class _Held(msgspec.Struct):
-    """Messages of a run that are kept for later, in order: early ones, or all if one of them is `postponed`."""
+    """Messages of a run that are kept for later, in order: early ones, or all once one of them was `postponed`."""
 
     messages: list[tuple[Incoming, Delivery]]
     postponed: bool = False
@@ -194,9 +194,10 @@ class Coordinator:
         held, early, postponed = self._held[run], iter(EARLY), chain(PAUSES, repeat(PAUSES[-1]))
         while waiting := list(held.messages):
             batch = await self.handler.decide([incoming for incoming, _ in waiting])
-            held.postponed = any(each.postponed is not None for each in batch.decided)
+            is_postponed = any(each.postponed is not None for each in batch.decided)
+            held.postponed = held.postponed or is_postponed  # all that comes joins until nothing is left, in order
             later = {each.incoming.tag for each in batch.decided if each.early or each.postponed is not None}
-            pause = next(postponed if held.postponed else early, None) if later else None
+            pause = next(postponed if is_postponed else early, None) if later else None
             by_tag = {each.tag: delivery for each, delivery in waiting if pause is None or each.tag not in later}
             held.messages = [each for each in held.messages if each[0].tag not in by_tag]
             if by_tag:
