@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from operator import attrgetter
@@ -19,6 +19,8 @@ from tests.events.rabbit_server import URL, clear, new_prefix, require_rabbitmq
 from tests.projections.logs import chosen_told, fill
 from tests.streams import recorded
 
+from redraft.actors.runtime.coordinating.decisions import Tallies
+from redraft.app.wiring import coordinator_views
 from redraft.app.wiring.coordinator_views import ArmTallies
 from redraft.events.backends import open_store
 from redraft.events.bus.port import INBOX, work_queue
@@ -299,11 +301,39 @@ async def test_choices_wait_once_at_most_for_tallies_that_cannot_be_read_and_tak
         reading = asyncio.create_task(known.run())
         while not await known("chosen"):
             assert not reading.done()
+            await asyncio.sleep(0)
         models.broken = True
         while not reading.done():
             assert await known("chosen") == {"write": [Tally("slow", 1, 0)]}
+            await asyncio.sleep(0)
         assert await known("chosen") == {"write": [Tally("slow", 1, 0)]}
         assert models.tried == 2
+
+
+async def test_a_choice_asks_nothing_of_tables_that_could_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each choice, and with it all deciding, would wait as long as a lock on them lasts."""
+    asked = 0
+
+    async def locked(views: Views) -> Mapping[str, Tallies]:
+        nonlocal asked
+        asked += 1
+        raise StoreError("locked")
+
+    monkeypatch.setattr(coordinator_views, "tallies", locked)
+    async with open_store("memory:") as store, Unreadable(None, store) as models, asyncio.timeout(60):
+        models.broken = False
+        known = ArmTallies(models, fresh=0, patience=3600)
+        reading = asyncio.create_task(known.run())
+        assert await known("chosen") == {}
+        assert asked == 1
+        models.broken = True
+        while not reading.done():
+            await known("chosen")
+            await asyncio.sleep(0)
+        before = asked
+        for _ in range(5):
+            assert await known("chosen") == {}
+        assert asked == before
 
 
 # On many machines

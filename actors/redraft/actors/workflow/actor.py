@@ -106,8 +106,16 @@ class Actor(Generic[R_co]):
         return self.measures if isinstance(self.measures, tuple) else self.measures(options)
 
     def is_hermetic(self, options: Mapping[str, Option]) -> bool:
-        """Returns whether a critic with these options looks at nothing but what it is given."""
-        return bool(self.hermetic(options)) if callable(self.hermetic) else self.hermetic
+        """Returns whether a critic with these options looks at nothing but what it is given.
+
+        False, too, where its own function fails to say so: that must not cost an answer which was paid for.
+        """
+        if not callable(self.hermetic):
+            return self.hermetic
+        try:
+            return bool(self.hermetic(options))
+        except Exception:  # noqa: BLE001 - a user's function
+            return False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own result
         """Calls the function itself, as if it were not decorated."""
