@@ -1,4 +1,4 @@
-"""What a client needs of the process that it is in: a way to send its messages, and somebody who works on its runs."""
+"""The ports of a client: `MessagePublisher` sends its messages, `RunOwner` takes on the runs that it submits."""
 
 from __future__ import annotations
 

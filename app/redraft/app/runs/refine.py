@@ -100,10 +100,10 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """What became of a brief: the result of its run, or why it has none, which concerns no other brief.
+    """The end of one brief of a batch. `end` is the result of its run, or the error because of which there is none.
 
-    That is SetAside, or what is wrong with the record of a run that cannot be read, or an InputError for a brief that
-    was refused; `run` is empty where none was begun.
+    The error is SetAside, CodecError or Tampered for a run that was set aside or cannot be read, and InputError for a
+    brief that was refused. `run` is the run's id; empty if none was begun.
     """
 
     line: int

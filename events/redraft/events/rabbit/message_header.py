@@ -36,7 +36,8 @@ _SIZES: Final = {
 """The bytes of each kind of value that has a size of its own; the length of the others stands before them."""
 
 _DEEPEST: Final = 16
-"""How far tables and lists may nest; what is deeper comes as bytes, which need no more room on the stack."""
+"""The number of levels to which tables and lists may nest. Deeper ones are read as bytes, so that reading cannot exceed
+Python's recursion limit."""
 
 _ASCII: Final = bytes(each if each < 128 else ord("?") for each in range(256))
 

@@ -78,7 +78,7 @@ _STOPPED: Final = ("run.cancelled.#", "run.quarantined.#")
 """The events that stop work under way. After `budget.reached` the best draft may still be published."""
 
 _STOPPED_EARLIER: Final = ("budget.reached.#",)
-"""What an earlier release had bound beside these."""
+"""Routing keys that an earlier release bound to the same exchange; their bindings are removed."""
 
 
 class Names:

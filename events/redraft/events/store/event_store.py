@@ -260,10 +260,7 @@ class EventStore:
             self._forget(run)
 
     async def bar(self, run: str) -> None:
-        """Makes sure that a run that has not begun never begins: whoever tries meets RunBarred.
-
-        In a store that encrypts; in another one nothing happens.
-        """
+        """Makes `encode` raise RunBarred for a run that has not begun. Does nothing if the store does not encrypt."""
         await self._run_in_reader(self._keyring.keys.bar, run)
         self._keyring.drop(run)
 

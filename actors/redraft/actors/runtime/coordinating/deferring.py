@@ -40,7 +40,7 @@ UNREAD: Final = 1.0
 
 
 class SpendingUnread(StoreError):
-    """What a day has spent cannot be read: nothing can be decided for a run with a daily budget, and all for others."""
+    """The usage of a day cannot be read. Runs with a daily budget have to wait; other runs are not affected."""
 
 
 class Spending:
