@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import pytest
 from tests.events.rabbit_server import URL, clear, new_prefix, require_rabbitmq
+from tests.proxy import Proxy
 
 from redraft.app import (
     InputError,
@@ -89,3 +91,39 @@ async def test_without_a_broker_they_say_what_is_missing() -> None:
     for serve in (run_coordinator(settings=Settings(bus="local:")), run_worker(judge, settings=Settings(bus="local:"))):
         with pytest.raises(InputError, match="name a RabbitMQ server"):
             await serve
+
+
+async def test_a_client_goes_on_waiting_where_its_store_was_away(
+    postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    require_rabbitmq()
+    place = {"port": "5432"} | dict(parse_qsl(urlsplit(postgres_url).query))
+    settings = Settings(store=postgres_url, bus=URL, broker_prefix=new_prefix())
+    drain, go = asyncio.Event(), asyncio.Event()
+
+    @generator
+    async def hold(brief):
+        await go.wait()
+        return brief.text
+
+    held = Workflow("held").start_with(hold, judge, save)
+    try:
+        async with asyncio.timeout(DEADLINE), asyncio.TaskGroup() as group:
+            group.create_task(run_coordinator(settings=settings, drain=drain))
+            group.create_task(run_worker(held, save, settings=settings, drain=drain))
+            async with Proxy(int(place["port"])).open() as proxy:
+                beside = settings.model_copy(update={"store": _store(place | {"port": str(proxy.port)})})
+                async with open_client(beside) as client:
+                    waiting = asyncio.create_task(client.wait(await client.submit(held, "Tides")))
+                    while "interrupted" not in caplog.text:
+                        proxy.cut()
+                        await asyncio.sleep(0.01)
+                    go.set()
+                    assert (await waiting).outcome == "accepted"
+            drain.set()
+    finally:
+        await clear(URL, settings.broker_prefix, [work_queue(each.role, each.name) for each in held.actors.values()])
+
+
+def _store(place: dict[str, str]) -> str:
+    return f"postgresql://?{urlencode(place, quote_via=quote)}"

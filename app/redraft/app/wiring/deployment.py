@@ -25,6 +25,7 @@ from redraft.app.isolation.isolated_actor import Isolation, open_isolation
 from redraft.app.models.configuration import RateLimits
 from redraft.app.process.health import health_file
 from redraft.app.process.lifecycle import PATIENCE, drained, opened, retry_forever, together
+from redraft.app.process.logs import library_log
 from redraft.app.settings.settings import LOCAL, Settings
 from redraft.app.subscribing.feed import BrokerFeed
 from redraft.app.subscribing.subscriber import Subscriber
@@ -134,12 +135,15 @@ def require_store(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def open_client(settings: Settings, *, reads: bool = True) -> AsyncIterator[Client]:
+async def open_client(
+    settings: Settings, *, reads: bool = True, log: FilteringBoundLogger | None = None
+) -> AsyncIterator[Client]:
     """Opens a client of a deployment: it submits to the bus and, if it `reads`, reads the results from the store.
 
     One that does not needs no store: it subscribes to the stream of events on the broker. Without a broker (`local:`)
     one that reads subscribes and waits all the same, and what it would send raises BusError. Raises BusError,
-    StoreError, InputError.
+    StoreError, InputError. Where the store goes away later, those who wait for a result go on waiting, and it is tried
+    for ever; the log says so, which is Python's own logger `redraft` if none is given.
     """
     if reads and settings.bus == LOCAL:
         async with open_readonly(settings) as runtime:
@@ -151,7 +155,8 @@ async def open_client(settings: Settings, *, reads: bool = True) -> AsyncIterato
             return
         async with open_store_of(settings) as store:
             client = build_client(settings, store, bus, partial(_wait_for_projections, settings))
-            async with together([client.notice(await store.head())]):
+            noticing = partial(client.notice, await store.head())
+            async with together([retry_forever("client", noticing, log or library_log())]):
                 yield client
 
 

@@ -190,7 +190,7 @@ async def open_desk(
         async with open_local(settings, actors_of(offers), endurance=Endurance(log)) as runtime:
             yield Desk(settings, offers, by, runtime.client, runtime)
         return
-    async with open_client(settings) as client, open_readonly(settings) as reading:
+    async with open_client(settings, log=log) as client, open_readonly(settings) as reading:
         yield Desk(settings, offers, by, client, reading)
 
 
