@@ -97,3 +97,9 @@ async def test_a_fork_takes_neither_a_faulty_plan_nor_a_brief_that_is_no_text(ru
         await runtime.client.fork(run, 1, plan=TWICE)
     with pytest.raises(InputError, match="a brief is a text"):
         await runtime.client.fork(run, 1, brief=5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("key", [5, None, "caf\udce9", " "])
+async def test_a_key_that_is_no_text_is_refused(runtime: LocalRuntime, key: Any):
+    with pytest.raises(InputError, match=r"^key: "):
+        await runtime.client.submit(SHORT, "Tides", key=key)

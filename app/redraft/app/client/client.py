@@ -110,10 +110,10 @@ class Client:
         The plan of a Workflow names the versions of the actors that it was built with; a Plan is taken as it is.
         `tags` are words to find it by: at most 10, each of 64 letters, digits, `_ . : / -` at most. Raises ContentError
         when the brief is empty or too large, PlanError when the plan is faulty, InputError for a tag that is none,
-        a brief that is no text, values of the state that the plan does not have, and a key that was used for another
-        brief, state or workflow, or with other tags or limits. `state` are values with which the run's state begins,
-        beside those of the brief. `files`, which a run of this process alone keeps, name the files of its functions.
-        `sent` is called with the command that starts the run, for `require_own`.
+        a brief or key that is no text, values of the state that the plan does not have, and a key that was used for
+        another brief, state or workflow, or with other tags or limits. `state` are values with which the run's state
+        begins, beside those of the brief. `files`, which a run of this process alone keeps, name the files of its
+        functions. `sent` is called with the command that starts the run, for `require_own`.
         """
         chosen = check_tags(tags)
         plan = self._planned(workflow)
@@ -163,7 +163,9 @@ class Client:
         return start.run
 
     def _run_of(self, key: str) -> str:
-        return f"k{sha256(key.encode()).hexdigest()[:25]}" if key else self._new_run_id()
+        if not isinstance(key, str):
+            raise InputError(f"key: a key is a text, not {type(key).__name__}; write it in quotes")
+        return f"k{sha256(checked(key, 'key', self._limit)).hexdigest()[:25]}" if key else self._new_run_id()
 
     async def require_own(self, start: StartRun | None) -> None:
         """Waits until the run that was started with a key is recorded.
