@@ -57,6 +57,11 @@ class Proxy:
         self._flows = asyncio.Event()
         self._flows.set()
         self._still_to_hear: int | None = None
+        self.served = 0
+        """The number of connections that were let in."""
+        self.most: int | None = None
+        """The number of connections that are let in, if there is one: all others are reset at once."""
+        self.refused = asyncio.Event()
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Proxy]:
@@ -115,6 +120,11 @@ class Proxy:
         return links if chance is None or not links else chance.sample(links, chance.randint(1, len(links)))
 
     async def _served(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        if self.most is not None and self.served >= self.most:
+            self.refused.set()
+            client.transport.abort()
+            return
+        self.served += 1
         try:
             from_server, server = await asyncio.open_connection("127.0.0.1", self._target)
         except OSError:

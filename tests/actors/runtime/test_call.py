@@ -246,6 +246,22 @@ async def test_a_function_that_swallows_its_cancellation_ends_at_its_deadline_al
     release.set()
 
 
+def away() -> Usage:
+    raise RuntimeError("the counter is away")
+
+
+@pytest.mark.parametrize("meter", [away, lambda: None, lambda: Usage("many"), lambda: Usage(cost=1j)])
+async def test_a_meter_that_cannot_be_read_at_the_deadline_costs_no_other_its_reading(meter):
+    async def judge(draft, context):
+        with context.metered(lambda: Usage(7)), context.metered(meter):
+            await asyncio.Event().wait()
+
+    outcome = await judged(judge, timeout=0.01)
+    assert "longer than 0.01 s" in failed(outcome, "timeout")
+    assert isinstance(outcome, Failed)
+    assert outcome.usage == Usage(7)
+
+
 async def test_what_a_function_raises_after_its_deadline_is_nobodys_business():
     cancelled = asyncio.Event()
 

@@ -66,12 +66,17 @@ def begun(run: str, reuse: Reuse | None, text: str = "one") -> tuple[Message, Me
     return StartRun(run, plan_of(reuse), Brief("b")), Generated(run, "write", 1, text)
 
 
-async def judged(store: EventStore, run: str = "first", by: str = "critic judge", *, hermetic: bool = True) -> EventRef:
+async def judged(
+    store: EventStore, run: str = "first", by: str = "critic judge", *, hermetic: bool = True, seen: int | None = None
+) -> EventRef:
     """A run with one verdict, and where that is."""
     events = await told(store, Rows(), *begun(run, "always"))
     asked = next(e.data for e in events if isinstance(e.data, StepRequested) and e.data.role == "critic")
     assert asked.draft is not None
-    answer = Critiqued(run, asked.path, 1, asked.draft, Critique(0.5, critic="judge"), hermetic=hermetic)
+    critique = Critique(0.5, critic="judge")
+    answer = Critiqued(
+        run, asked.path, 1, asked.draft, critique, hermetic=hermetic, state={"seen": seen} if seen else {}
+    )
     events = await told(store, Rows(), answer, by=by)
     return next(EventRef(run, e.version) for e in events if isinstance(e.data, DraftCritiqued))
 
@@ -112,6 +117,13 @@ async def test_a_verdict_of_changed_code_is_not_taken(store: EventStore):
 
 async def test_a_verdict_on_more_than_was_given_is_not_taken_by_another_run(store: EventStore):
     asked = Rows(await judged(store, hermetic=False))
+    events = await told(store, asked, *begun("second", "always"))
+    assert isinstance(events[-1].data, StepRequested)
+    assert (asked.asked != [], events[-1].data.role, events[-1].data.reused) == (True, "critic", None)
+
+
+async def test_a_verdict_that_changed_its_runs_state_is_not_taken(store: EventStore):
+    asked = Rows(await judged(store, seen=1))
     events = await told(store, asked, *begun("second", "always"))
     assert isinstance(events[-1].data, StepRequested)
     assert (asked.asked != [], events[-1].data.role, events[-1].data.reused) == (True, "critic", None)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from itertools import count
 
 import aio_pika
@@ -25,6 +26,8 @@ from redraft.events.messages.codec import decode_message, encode_message
 from redraft.events.messages.commands import ConfirmStep, CritiqueDraft, Failed, Generate, Generated, Message, Request
 from redraft.events.messages.content import Brief, Critique, new_draft
 from redraft.events.messages.envelope import Origin
+
+NOON = datetime(2026, 1, 1, 12)
 
 
 @asynccontextmanager
@@ -574,6 +577,26 @@ async def test_an_outcome_that_the_bus_refuses_keeps_no_other_back_and_its_reque
         await asyncio.wait([task])
     assert dead_letter.bus_message.origin.id == "request2"
     assert dead_letter.reason == "its answer cannot be sent: RabbitMQ refuses a message of 5,000,000 bytes"
+
+
+@pytest.mark.parametrize("times", [{"asked": NOON}, {"asked": NOON.replace(tzinfo=UTC), "confirmed_at": NOON}])
+async def test_a_request_with_a_time_without_zone_is_a_dead_letter(times: dict[str, datetime]):
+    @generator
+    def write(brief):
+        return "text"
+
+    async with LocalBus() as bus:
+        task = asyncio.create_task(Worker([write], bus, lambda: "id").run())
+        odd = Request("x", "r", "p", "write", 1, 5.0, Brief("b"), confirmed="confirmed_at" in times, **times)
+        message = BusMessage(*encode_message(Generate(odd)), Origin("stranger", "relay"), "r")
+        await bus.publish(work_queue("generator", "write"), [message])
+        await ask(bus, "write")
+        await answers(bus, 1)
+        [dead_letter] = await dead_letters_when(bus, 1)
+        assert not task.done()
+        task.cancel()
+        await asyncio.wait([task])
+    assert dead_letter.bus_message.origin.id == "stranger"
 
 
 @pytest.mark.parametrize(("run", "key"), [("r" * 9_000, ""), ("r", "inbox." + "1" * 300)])

@@ -12,6 +12,7 @@ import pytest
 from tests.app.subscribers import DEADLINE, beginning, new_events
 from tests.appending import append_to
 
+from redraft.actors import Workflow, generator
 from redraft.app.client.client import Client
 from redraft.app.subscribing.feed import StoreFeed
 from redraft.app.subscribing.subscriber import Subscriber
@@ -107,3 +108,10 @@ def _held(
         return await read(*args)
 
     return held
+
+
+async def test_a_client_that_notices_nothing_remembers_no_run_that_it_began(tmp_path: Path):
+    async with LocalBus() as bus, open_store(f"sqlite:///{tmp_path / 'log.db'}") as store:
+        client = Client(store, bus, Subscriber(StoreFeed(store)), MAX_DRAFT_BYTES)
+        await client.submit(Workflow("short").start_with(generator(name="write")(lambda brief: brief.text)), "Tides")
+        assert not client._awaited._begun

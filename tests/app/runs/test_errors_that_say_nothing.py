@@ -1,4 +1,4 @@
-"""Exceptions whose text or representation cannot be had, as those that name a closed row: their step fails."""
+"""Errors whose text cannot be had, as of those that name a closed row, or that are no Exception: their step fails."""
 
 from __future__ import annotations
 
@@ -34,6 +34,10 @@ class NoTextOfStep(StepError):
         raise RuntimeError("no text")
 
 
+class Panic(BaseException):
+    """As test frameworks raise, and bindings of libraries in Rust: it is no Exception."""
+
+
 def missing() -> object:
     return {}[Row()]  # type: ignore[index]
 
@@ -54,6 +58,8 @@ ERRORS = [
     pytest.param(raises(lambda: StepError(Row())), id="temporary"),  # type: ignore[arg-type]
     pytest.param(raises(lambda: SystemExit(Row())), id="exit"),  # type: ignore[arg-type]
     pytest.param(raises(lambda: StopIteration(Row())), id="stop-iteration"),
+    pytest.param(raises(Panic), id="panic"),
+    pytest.param(raises(GeneratorExit), id="generator-exit"),
 ]
 
 

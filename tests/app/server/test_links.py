@@ -137,6 +137,8 @@ def test_a_form_that_is_not_of_the_page_and_one_of_another_site_change_nothing(s
     for given, headers, status in (
         ({"decision": "approve"}, {}, 403),
         ({**good, "csrf": "0" * 64}, {}, 403),
+        ({**good, "csrf": "\u00e9"}, {}, 403),
+        (good | {f"field{number}": "" for number in range(11)}, {}, 403),
         ({**good, "decision": "publish"}, {}, 403),
         (good, {"Origin": "https://evil.example"}, 403),
         (good, {"Sec-Fetch-Site": "cross-site"}, 403),

@@ -26,6 +26,10 @@ from redraft.events.subscriptions.subscriptions import ParkedEvent, Subscription
 QUICK = Retry(attempts=3, initial=0.001, maximum=0.01)
 
 
+class Panic(BaseException):
+    """As bindings of libraries in Rust raise: it is no Exception."""
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 async def there(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
     async with world(request.param, request, tmp_path) as made:
@@ -273,6 +277,23 @@ async def test_a_handler_that_waits_for_what_is_cancelled_has_failed(there: Worl
         await asyncio.wait({task})
         assert task.cancelled()
     assert (await names.parked("index"))[0].error.startswith("CancelledError: ")
+
+
+@pytest.mark.parametrize("error", [Panic, SystemExit])
+async def test_a_handler_that_raises_what_would_end_the_process_has_failed(
+    there: World, names: Subscriptions, error: type[BaseException]
+) -> None:
+    await write_run(there.store, "a", 2)
+
+    async def panic(event: Recorded) -> None:
+        raise error("boom")
+
+    async with there.open() as client:
+        task = asyncio.create_task(client.deliver("index", panic, retry=Retry(1)))
+        assert (await until(names, "index", lambda found: found.position == 2)).parked == 2
+        task.cancel()
+        await asyncio.wait({task})
+    assert "boom" in (await names.parked("index"))[0].error
 
 
 async def test_a_thread_that_cannot_be_ended_is_waited_for(there: World, names: Subscriptions) -> None:

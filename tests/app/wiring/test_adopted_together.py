@@ -11,7 +11,7 @@ from redraft.actors import Workflow, generator
 from redraft.actors.runtime.relaying.relay import Relay
 from redraft.app.runs.refine import refine_on
 from redraft.app.settings.settings import Settings
-from redraft.app.wiring.local import open_local
+from redraft.app.wiring.local import _LocalParts, open_local
 from redraft.events.errors import StoreError
 
 
@@ -52,3 +52,13 @@ async def test_a_run_is_worked_on_though_the_store_was_away_for_the_first_who_su
             await first
         await second
         assert (await refine_on(runtime.client, PLAIN, "Tides", key="k")).outcome == "accepted"
+
+
+async def test_a_run_that_has_ended_is_not_worked_on_again(tmp_path: Path) -> None:
+    settings = Settings(store=f"sqlite:///{tmp_path / 'store.db'}")
+    async with open_local(settings, [write]) as runtime, asyncio.timeout(60):
+        owner = runtime.client._owner
+        assert isinstance(owner, _LocalParts)
+        for _ in range(2):
+            assert (await refine_on(runtime.client, PLAIN, "Tides", key="k")).outcome == "accepted"
+        assert not owner._owned, "each look at the timers would cost more"

@@ -114,7 +114,9 @@ async def test_a_client_goes_on_waiting_where_its_store_was_away(
             async with Proxy(int(place["port"])).open() as proxy:
                 beside = settings.model_copy(update={"store": _store(place | {"port": str(proxy.port)})})
                 async with open_client(beside) as client:
-                    waiting = asyncio.create_task(client.wait(await client.submit(held, "Tides")))
+                    run = await client.submit(held, "Tides")
+                    waiting = asyncio.create_task(client.wait(run))
+                    await client.wait(run, until="step.requested")
                     while "interrupted" not in caplog.text:
                         proxy.cut()
                         await asyncio.sleep(0.01)
@@ -123,6 +125,28 @@ async def test_a_client_goes_on_waiting_where_its_store_was_away(
             drain.set()
     finally:
         await clear(URL, settings.broker_prefix, [work_queue(each.role, each.name) for each in held.actors.values()])
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 3, 5])
+async def test_a_coordinator_waits_at_its_start_for_a_store_that_lets_only_some_in(
+    postgres_url: str, most: int
+) -> None:
+    require_rabbitmq()
+    place = {"port": "5432"} | dict(parse_qsl(urlsplit(postgres_url).query))
+    drain, served = asyncio.Event(), asyncio.Event()
+    prefix = new_prefix()
+    try:
+        async with asyncio.timeout(DEADLINE), Proxy(int(place["port"])).open() as proxy, asyncio.TaskGroup() as group:
+            proxy.most = most
+            store = _store(place | {"port": str(proxy.port)})
+            settings = Settings(store=store, bus=URL, broker_prefix=prefix)
+            group.create_task(run_coordinator(settings=settings, drain=drain, ready=served.set))
+            await proxy.refused.wait()
+            proxy.most = None
+            await served.wait()
+            drain.set()
+    finally:
+        await clear(URL, prefix, [])
 
 
 def _store(place: dict[str, str]) -> str:

@@ -108,3 +108,21 @@ async def test_an_item_that_waited_for_its_retry_goes_on_when_its_run_is_resumed
     async with asyncio.timeout(20), open_local(settings, tale.actors.values(), resume=[run]) as runtime:
         result = await runtime.client.wait(run)
         assert (result.outcome, result.text) == ("accepted", "told")
+
+
+async def test_a_run_that_is_set_aside_stops_its_calls_too(tmp_path: Path):
+    began, stopped = asyncio.Event(), asyncio.Event()
+
+    @generator
+    async def hold(brief):
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async with asyncio.timeout(20), open_local(Settings(store=f"sqlite:///{tmp_path / 'log.db'}"), [hold]) as runtime:
+        run = await runtime.client.submit(Workflow("held").start_with(hold), "Tides")
+        await began.wait()
+        await runtime.client.quarantine(run, "it is not to go on", by="ann")
+        await stopped.wait()

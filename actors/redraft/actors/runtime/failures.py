@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import sysconfig
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
 
 
 class EndedItself(Exception):
@@ -55,6 +58,16 @@ def without_end(error: BaseException) -> Exception:
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(_shown(error)).with_traceback(error.__traceback__)
+
+
+async def awaited(coming: Awaitable[T]) -> T:
+    """Returns what comes. Raises what it raises, but nothing that would end the process: see `without_end`."""
+    try:
+        return await coming
+    except (Exception, asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as error:  # also those of test frameworks, and panics of libraries in Rust
+        raise without_end(error) from error
 
 
 def _shown(error: BaseException) -> str:

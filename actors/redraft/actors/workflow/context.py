@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -127,8 +127,14 @@ class Context:
 
     @property
     def total(self) -> Usage:
-        """The usage so far, with the readings of running meters."""
-        return sum((meter() for meter in self.meters), self.usage)
+        """The usage so far, with the readings of running meters; one that raises, or gives no usage, counts nothing."""
+        total = self.usage
+        for meter in self.meters:
+            with suppress(Exception, SystemExit):  # at a deadline nobody is left to tell
+                with_reading = total + meter()
+                with_reading.fault  # noqa: B018 - numbers that are none raise here
+                total = with_reading
+        return total
 
     @contextmanager
     def metered(self, meter: Callable[[], Usage]) -> Iterator[None]:

@@ -50,7 +50,6 @@ from redraft.events.messages.commands import (
 )
 from redraft.events.messages.conditions import Condition
 from redraft.events.messages.content import Brief, DraftRef, Files, check_brief, checked
-from redraft.events.messages.domain_events import RunEnded
 from redraft.events.messages.envelope import Origin, Recorded
 from redraft.events.messages.filters import event_filter
 from redraft.events.messages.plan import Plan, Retry
@@ -178,7 +177,7 @@ class Client:
 
     async def _start(self, start: StartRun, by: str, sent: Callable[[StartRun], object]) -> None:
         await refuse_other_start(start, self._store)
-        if self._store is not None:  # else nobody notices that it ended
+        if self._noticing:  # else nobody notices that it ended
             self._awaited.note_start(start.run, is_new=not start.key)
         if self._owner is not None:
             await self._owner.adopt(start.run, bool(start.key))
@@ -315,7 +314,7 @@ class Client:
         self._noticing = True
         async for batch in self._log.tail(max(after, self._awaited.reached)):
             for end in self._awaited.note(batch):
-                if self._owner is not None and isinstance(end.data, RunEnded):
+                if self._owner is not None:
                     self._owner.let_go(end.run)
 
     def refuse(self, run: str, why: str) -> None:

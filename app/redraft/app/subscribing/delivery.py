@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import msgspec
 
+from redraft.actors.runtime.failures import awaited
 from redraft.actors.runtime.working.threads import run_in_thread
 from redraft.app.process.lifecycle import together
 from redraft.app.process.logs import redacted
@@ -181,7 +182,7 @@ class SubscriptionServer:
             given = await _to_its_end(run_in_thread(lambda: handler(event), f"redraft-{self._name}"))
         if inspect.isawaitable(given):
             async with asyncio.timeout(self._timeout or None):
-                await given
+                await awaited(given)
 
     async def _park(self, event: Recorded, cursor: Cursor, failures: int, error: str) -> None:
         now = datetime.now(UTC)

@@ -87,9 +87,8 @@ async def coordinate(
     """
     require_broker(settings)
     require_store(settings)
-    async with _servers(settings, patience, log) as servers:
+    async with opened(lambda: _servers(settings, log), patience, log) as servers:
         resources, store, bus = servers.resources, servers.resources.store, servers.bus
-        await store.require_sealing()
         authority, tell = _authority(settings), partial(log_trouble, log)
         partitions = settings.inbox_partitions
         routes = AnswerRoutes(partitions)
@@ -114,7 +113,7 @@ async def coordinate(
             partial(is_over_soon, "coordinator", log),
         )
         lost = DeadLetterReplies(store, bus, new_message_id, partial(log_dead_letter, log), authority)
-        relaying = Relaying(servers, lost, log, await store.head(), routes)
+        relaying = Relaying(servers, lost, log, servers.head, routes)
         parts: dict[str, Part] = {
             "coordinator": coordinator.run,
             "relay": relaying.run,
@@ -143,12 +142,16 @@ async def coordinate(
 
 @dataclass(frozen=True, slots=True)
 class _Servers:
-    """The open connections of a coordinator: those that its parts share, the bus as RabbitMQ's, and the survey."""
+    """The open connections of a coordinator: those that its parts share, the bus as RabbitMQ's, and the survey.
+
+    `head` is the position of the log's last event as they were opened.
+    """
 
     resources: Resources
     bus: RabbitBus
     survey: Survey
     shares: Shares
+    head: int
 
     async def ping(self) -> None:
         """Raises BusError or StoreError when one of them gives no answer."""
@@ -162,16 +165,18 @@ class _Servers:
 
 
 @asynccontextmanager
-async def _servers(settings: Settings, patience: float, log: FilteringBoundLogger) -> AsyncIterator[_Servers]:
+async def _servers(settings: Settings, log: FilteringBoundLogger) -> AsyncIterator[_Servers]:
+    """Opens all of them. Raises StoreError and BusError, and EncryptionKeyMissing where new runs need a key."""
     async with (
-        opened(lambda: open_store_of(settings), patience, log) as store,
+        open_store_of(settings) as store,
         open_views_of(settings, report=partial(log_notice, log)) as views,
         ReadModels(views_path(settings.store), store) as models,
-        opened(lambda: open_bus(settings, FOR_EVER, HEARTBEAT), patience, log) as bus,
+        open_bus(settings, FOR_EVER, HEARTBEAT) as bus,
         open_survey(settings) as survey,
         open_shares(settings.store) as shares,
     ):
-        yield _Servers(Resources(settings, store, views, models, bus), bus, survey, shares)
+        await store.require_sealing()
+        yield _Servers(Resources(settings, store, views, models, bus), bus, survey, shares, await store.head())
 
 
 async def _prepare(bus: RabbitBus, log: FilteringBoundLogger) -> None:

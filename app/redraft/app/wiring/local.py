@@ -26,7 +26,7 @@ from redraft.app.process.ids import new_message_id
 from redraft.app.process.lifecycle import Part, is_over_soon, retry_forever, together
 from redraft.app.settings.settings import Settings, views_path
 from redraft.app.subscribing.feed import StoreFeed
-from redraft.app.subscribing.subscriber import Subscriber
+from redraft.app.subscribing.subscriber import Subscriber, is_end
 from redraft.app.telemetry.log_follower import followed
 from redraft.app.telemetry.sampling import sample
 from redraft.app.telemetry.telemetry import find_telemetry
@@ -46,7 +46,7 @@ from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import Bus, BusMessage, Queues
 from redraft.events.errors import BusError, NoSuchRun
 from redraft.events.messages.commands import Request
-from redraft.events.messages.domain_events import RunEnded
+from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.item_ids import MARK, root_of
 from redraft.events.store.event_store import EventStore
 from redraft.projections.backends import ReadModels
@@ -171,7 +171,7 @@ async def open_local(
 async def _end_items(settings: Settings, runtime: LocalRuntime, runs: Iterable[str]) -> None:
     """Ends the items of runs that have ended, which the relay of this process may not have told before it ended."""
     for run in runs:
-        ends = [each for each in await runtime.store.read(run) if isinstance(each.data, RunEnded)]
+        ends = [each for each in await runtime.store.read(run) if is_end(each)]
         async with open_handler(settings, runtime) as handler:
             await pass_on(handler, ends)
 
@@ -279,8 +279,8 @@ class _LocalParts:
     async def adopt(self, run: str, known: bool) -> None:
         """Takes on a run; if it may be `known`, sends again each of its requests that has no answer.
 
-        Raises StoreError, and has not taken it on; the next attempt may send a request for the second time. Who comes
-        meanwhile waits until it is known whether the run was taken on.
+        One that has ended is not taken on. Raises StoreError, and has not taken it on; the next attempt may send a
+        request for the second time. Who comes meanwhile waits until it is known whether the run was taken on.
         """
         if not known:
             self._adopted.add(run)
@@ -288,15 +288,19 @@ class _LocalParts:
             return
         async with self._adopting:
             sent = 2 if run in self._adopted else 1
-            self._adopted.add(run)
-            if run in self._owned:
+            if run in self._owned or await self._has_ended(run):
                 return
+            self._adopted.add(run)
             self._owned.add(run)
             try:
                 await self.resending.resend(run, sent=sent)
             except BaseException:
                 self._owned.discard(run)
                 raise
+
+    async def _has_ended(self, run: str) -> bool:
+        """Returns whether no more of a run will come. Raises StoreError."""
+        return any(isinstance(each, Recorded) and is_end(each) for each in await self._resources.store.entries(run))
 
     def has_owned(self, run: str) -> bool:
         """Returns whether this process works on a run, or did."""

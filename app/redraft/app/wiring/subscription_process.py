@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -21,7 +21,8 @@ from redraft.app.wiring.stores import open_store_of
 from redraft.events.backends import open_subscriptions
 from redraft.events.messages.filters import EventFilter
 from redraft.events.messages.plan import Retry
-from redraft.events.subscriptions.subscriptions import check_name
+from redraft.events.store.event_store import EventStore
+from redraft.events.subscriptions.subscriptions import Subscriptions, check_name
 
 Start: TypeAlias = int | Literal["now"]
 """After which position a new name begins, or only with what is recorded from now on."""
@@ -59,17 +60,21 @@ async def serve_name(
     the name is about to be served for the first time.
     """
     check_name(served.name)
-    async with (
-        opened(lambda: open_store_of(settings), patience, log) as store,
-        open_subscriptions(settings.store) as names,
-    ):
+    async with opened(lambda: _logs(settings), patience, log) as (store, names, head):
         feed = StoreFeed(store)
-        start = await store.head() if served.start == "now" else served.start
+        start = head if served.start == "now" else served.start
         async with served.handler(feed) as handler, health_file(health, store.head, log):
             to_whom = served.name, handler, log, served.criteria, served.target
             delivery = SubscriptionServer(feed, names, *to_whom, start, served.retry, served.timeout)
             async with drained(delivery, drain):
                 await retry_forever(served.name, partial(delivery.run, _once(ready)), log)
+
+
+@asynccontextmanager
+async def _logs(settings: Settings) -> AsyncIterator[tuple[EventStore, Subscriptions, int]]:
+    """Yields the log, the subscriptions to it, and the position of its last event. Raises StoreError."""
+    async with open_store_of(settings) as store, open_subscriptions(settings.store) as names:
+        yield store, names, await store.head()
 
 
 def _once(call: Callable[[], None]) -> Callable[[], None]:

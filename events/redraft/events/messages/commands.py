@@ -6,7 +6,6 @@ carries all that the work needs; a worker holds no state and no database passwor
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
@@ -24,6 +23,7 @@ from redraft.events.messages.content import (
     Edit,
     Files,
     History,
+    Moment,
     Ordinal,
     Receipt,
     Refusal,
@@ -68,14 +68,14 @@ class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     confirmed: bool = False
     version: str = ""
     beside: tuple[Draft, ...] = ()
-    asked: datetime | None = None
+    asked: Moment | None = None
     scale: Scale | None = None
     criteria: tuple[Criterion, ...] = ()
     measures: tuple[str, ...] = ()
     only_issues: bool = False
     reply_key: str = ""
     state: Values = {}
-    confirmed_at: datetime | None = None
+    confirmed_at: Moment | None = None
     lessons: tuple[Lesson, ...] = ()
 
 

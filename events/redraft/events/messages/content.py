@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -20,6 +21,7 @@ MOST_EVENTS = 2**31 - 1
 """The highest version, attempt or other count within a run; every store can hold it."""
 
 Ordinal: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=MOST_EVENTS)]
+Moment: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Brief(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

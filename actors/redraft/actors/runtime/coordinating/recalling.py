@@ -48,8 +48,8 @@ async def find_earlier(log: RunReader, candidates: Candidates, key: str) -> Earl
 def proven_verdict(events: Sequence[Recorded], version: int, key: str) -> Critique | None:
     """Returns the verdict in an event of a run, given with all its events, if it may be taken again under this key.
 
-    It is its own critic's, who looked at nothing but what it was given, in a run that is complete, not encrypted, not
-    erased and not set aside.
+    It is its own critic's, who looked at nothing but what it was given and changed no state, in a run that is complete,
+    not encrypted, not erased and not set aside.
     """
     if not 0 < version <= len(events) or not _is_usable(events):
         return None
@@ -57,7 +57,7 @@ def proven_verdict(events: Sequence[Recorded], version: int, key: str) -> Critiq
     said = source.data
     if not isinstance(said, DraftCritiqued) or said.reused is not None or source.repeats:
         return None
-    if not said.hermetic:
+    if not said.hermetic or said.state:
         return None
     if "@" in source.actor:  # so signs a worker whose code is not of the version that the plan, and so the key, names
         return None

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar, assert_never
 import msgspec
 
 from redraft.actors.checkout import TemporaryCopy
-from redraft.actors.runtime.failures import FAULTS_OF_CODE, describe_error, said_by, without_end
+from redraft.actors.runtime.failures import FAULTS_OF_CODE, awaited, describe_error, said_by
 from redraft.actors.runtime.working.results import (
     critique_of,
     folder_in_form,
@@ -162,7 +162,7 @@ class Call:
             return failed_outcome(self._work.request, "error", said_by(error) or type(error).__name__, retryable=False)
         except StepError as error:
             return failed_outcome(self._work.request, "error", said_by(error) or type(error).__name__)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a worker's function raises is its outcome
+        except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - whatever a worker's function raises is its outcome
             self._on_error(self._actor, self._work.request, error)
             what = describe_error(error, self._actor.function)
             return self._failed_outcome("error", what, retryable=not isinstance(error, FAULTS_OF_CODE))
@@ -214,14 +214,7 @@ async def _call_function(actor: Actor, work: Work, context: Context) -> object:
         return await _call_with_copy(actor, values, work)
     if not actor.is_async:
         return await run_in_thread(partial(actor.function, **values), actor.name)
-    return await _await_function(actor, values)
-
-
-async def _await_function(actor: Actor, values: dict[str, object]) -> object:
-    try:
-        return await actor.function(**values)
-    except (SystemExit, KeyboardInterrupt) as error:
-        raise without_end(error) from error
+    return await awaited(actor.function(**values))
 
 
 async def _call_with_copy(actor: Actor, values: dict[str, object], work: Work) -> object:
@@ -235,7 +228,7 @@ async def _call_with_copy(actor: Actor, values: dict[str, object], work: Work) -
     making = asyncio.ensure_future(asyncio.to_thread(copy.check_out, draft.files))
     try:
         await asyncio.shield(making)
-        returned = await _await_function(actor, values | {"folder": copy.folder})
+        returned = await awaited(actor.function(**values | {"folder": copy.folder}))
         return await asyncio.to_thread(copy.read_returned, returned)
     finally:
         making.add_done_callback(lambda _: loop.run_in_executor(None, copy.remove))

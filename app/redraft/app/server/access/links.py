@@ -26,6 +26,9 @@ from redraft.events.tokens import Link, Token
 
 LinkText = Annotated[str, PathParameter(description="The link's own text.")]
 
+MOST_FIELDS: Final = 10
+"""The number of fields that a form may have."""
+
 _UNKNOWN: Final = "This link is not known here, it has ended, or it was used. Ask whoever gave it to you for another."
 _ON_ITS_WAY: Final = (
     "Your decision was sent. It counts once it is recorded, if the run still waits with this draft. Open the link "
@@ -62,15 +65,23 @@ async def decide(service: Serves, request: Request[Any, Any, Any], text: LinkTex
     token = await _token(service, text)
     if token is None or token.link is None or token.link.draft is None:
         return await _told("No such link", _UNKNOWN, 404)
-    form = parse_qs((await request.body()).decode(errors="replace"), max_num_fields=10)
-    given = {name: values[0] for name, values in form.items()}
+    given = _fields((await request.body()).decode(errors="replace"))
     decision, reason = given.get("decision"), given.get("reason", "")[:20_000]
-    if not hmac.compare_digest(given.get("csrf", ""), _csrf(text)) or decision not in ("approve", "reject"):
+    is_ours = hmac.compare_digest(given.get("csrf", "").encode(), _csrf(text).encode())
+    if not is_ours or decision not in ("approve", "reject"):
         return await _told("Not recorded", "This form is not the one of this page: open the link once more.", 403)
     if service.read_only:
         return await _told("Not recorded", "This server only looks: it was started with --read-only.", 405)
     word = ApproveDraft if decision == "approve" else RejectDraft
     return await _record(service, token, word(token.link.run, token.link.draft, reason, token.name, _key(token)))
+
+
+def _fields(body: str) -> dict[str, str]:
+    """Returns the fields of a form by their names; none of one with too many."""
+    try:
+        return {name: values[0] for name, values in parse_qs(body, max_num_fields=MOST_FIELDS).items()}
+    except ValueError:
+        return {}
 
 
 async def _record(service: Service, token: Token, message: ApproveDraft | RejectDraft) -> Response[bytes]:
