@@ -50,11 +50,15 @@ _FORM: Final = re.compile(r"rdt_([0-9a-f]{8})_([0-9a-f]{64})")
 
 
 class Link(msgspec.Struct, frozen=True):
-    """The purpose of a link: to decide on one draft of a run, or, without a draft, to read the run."""
+    """The purpose of a link: to decide on one draft of a run, or, without a draft, to read the run.
+
+    `step` is the path of the step that asks about the draft.
+    """
 
     run: str
     draft: DraftRef | None = None
     anonymous: bool = False
+    step: str = ""
 
 
 class Token(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.properties.test_deciding_properties import NOW, RUN, Run, examples, step
 
 from redraft.actors.deciding.evolve import fold
+from redraft.actors.deciding.steering import why_void
 from redraft.actors.plans.check import check_plan
 from redraft.events.errors import PlanError
 from redraft.events.messages.commands import (
@@ -23,7 +24,7 @@ from redraft.events.messages.commands import (
     RejectDraft,
 )
 from redraft.events.messages.conditions import approved, elapsed, plateau, score
-from redraft.events.messages.content import DraftRef
+from redraft.events.messages.content import MAX_DRAFT_BYTES, DraftRef
 from redraft.events.messages.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
@@ -395,3 +396,32 @@ def test_a_critics_yes_to_the_last_draft_accepts_nothing_where_people_decide() -
     run.answer("Review[1]/improve", value=0, text="two")
     run.answer("Review[closing]/judge", value=0.95, text="", verdict=True)
     assert ended(run).outcome != "accepted"
+
+
+FIRST, SECOND = Approve("first"), Approve("second")
+
+
+def test_one_word_said_twice_counts_for_one_of_two_steps_about_one_draft() -> None:
+    run = Run(plan(REFINE, FIRST, SECOND))
+    run.answer("write", value=0, text="one")
+    run.answer(next(iter(run.state.open)), value=0.95, text="")
+    draft = waiting(run)
+    assert approve(run, "ann", draft)
+    for word in (ApproveDraft(RUN, draft, "good", "ann"), RejectDraft(RUN, draft, "no", "ann")):
+        assert "name this step" in why_void(run.state, word, MAX_DRAFT_BYTES)
+        assert run.send(word) == ()
+    late = ApproveDraft(RUN, draft, "good", "ann", step="first")
+    assert why_void(run.state, late, MAX_DRAFT_BYTES) == "first asks no more; second does, also about draft 1"
+    assert run.send(late) == ()
+    assert any(isinstance(event, DraftApproved) for event in run.send(replace(late, step="second")))
+
+
+def test_an_edit_of_the_latest_draft_does_not_take_the_place_of_another() -> None:
+    run = asking(FIRST)
+    draft = waiting(run)
+    first, second = (EditDraft(RUN, draft, text, by=by, latest=True) for text, by in (("A", "ann"), ("B", "ben")))
+    assert run.send(first)
+    run.answer(next(iter(run.state.open)), value=0.95, text="")
+    assert why_void(run.state, second, MAX_DRAFT_BYTES).startswith("draft 2 was made after draft 1")
+    assert run.send(second) == ()
+    assert run.send(replace(second, latest=False)), "who names an older draft on purpose may go back to it"

@@ -32,6 +32,7 @@ from redraft.actors.deciding.run_values import is_unfinished, visible_values
 from redraft.actors.deciding.salvage import draft_to_salvage, left_on_failure
 from redraft.actors.deciding.skipping import skip
 from redraft.actors.deciding.state import (
+    INNER_LOOPS_FIRST,
     Candidate,
     Failure,
     Frame,
@@ -188,7 +189,7 @@ def _end_loop_if_met(state: RunState, top: Frame, loop: Repeat, now: datetime) -
 
     The condition is checked when critics or free steps have answered, the run's state has changed, or an inner loop has
     ended, never on an old score. By rules 6 a loop with critics of its own waits for them; values of the state alone
-    end no loop whose draft is unfinished.
+    end no loop whose draft is unfinished, and by rules 9 nothing that an inner loop ended with does.
     """
     if top.closing:
         return _end_closed_loop(state, top, loop, now, Verdict(*top.closing)) if top.index == len(top.body) else None
@@ -196,12 +197,16 @@ def _end_loop_if_met(state: RunState, top: Frame, loop: Repeat, now: datetime) -
         return _close_or_end_loop(state, top, loop, now, _LEFT if state.rules >= 3 else _UNJUDGED)
     if top.swung and loop.on_oscillation in ENDS:
         return _close_or_end_loop(state, top, loop, now, Verdict("oscillating", top.swung))
-    if top.due == "nothing" or (top.due == "state" and is_unfinished(state, top, loop)):
+    if top.due == "nothing" or (_may_be_unfinished(state, top) and is_unfinished(state, top, loop)):
         return None
     if waits_for_own_critics(state, top, loop) or (facts := facts_of(state, top, now)) is None:
         return None
     met = verdict(loop.until, facts, own_word=top.due == "judged" and not asks_people(loop))
     return _end_loop(state, top, met) if met else None
+
+
+def _may_be_unfinished(state: RunState, top: Frame) -> bool:
+    return top.due == "state" or (top.due == "output" and state.rules >= INNER_LOOPS_FIRST)
 
 
 def _after_body(state: RunState, top: Frame) -> DomainEvent:

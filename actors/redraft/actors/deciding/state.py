@@ -307,6 +307,9 @@ def waits_for_own_critics(state: RunState, top: Frame, loop: Repeat) -> bool:
 CRITICS_DECIDE: Final = 8
 """The rules from which on the judge's word on the best of several drafts is not that of a loop's critics."""
 
+INNER_LOOPS_FIRST: Final = 9
+"""The rules from which on no loop ends as an inner loop has ended, while another one is still to work on the draft."""
+
 
 def needs_judges(state: RunState, loop: Repeat) -> bool:
     """Returns whether a draft has to be judged before the loop's condition can hold for it.

@@ -8,9 +8,19 @@ from msgspec.structs import replace
 
 from redraft.actors.deciding.candidates import overruled, rejected
 from redraft.actors.deciding.policy import with_limits, with_plan
-from redraft.actors.deciding.state import Approval, Candidate, Due, Frame, RunState, frame_at, prefix, with_top
+from redraft.actors.deciding.state import (
+    Approval,
+    Candidate,
+    Due,
+    Frame,
+    RunState,
+    frame_at,
+    needs_judges,
+    prefix,
+    with_top,
+)
 from redraft.actors.plans.endings import is_question
-from redraft.actors.plans.paths import closing_body, find_loop, is_critic, steps_right_before
+from redraft.actors.plans.paths import closing_body, find_loop, has_critics, is_critic, steps_right_before
 from redraft.events.errors import ContentError, PlanError
 from redraft.events.messages.commands import (
     ApproveDraft,
@@ -37,7 +47,7 @@ from redraft.events.messages.domain_events import (
     RunResumed,
     Steered,
 )
-from redraft.events.messages.plan import Approve, Repeat
+from redraft.events.messages.plan import Approve, Repeat, loops_of
 
 PersonsDecision: TypeAlias = ApproveDraft | RejectDraft | EditDraft
 
@@ -53,8 +63,13 @@ def why_void(state: RunState, message: PersonsDecision, limit: int) -> str:
     waiting = state.approval
     if waiting is None:
         return "nobody is asked to decide on a draft now"
+    asked, step = waiting.request.draft.version, waiting.request.path
     if message.draft != waiting.request.draft:
-        return f"draft {message.draft.version} is not waited for; draft {waiting.request.draft.version} is"
+        return f"draft {message.draft.version} is not waited for; draft {asked} is"
+    if message.step and message.step != step:
+        return f"{message.step} asks no more; {step} does, also about draft {asked}"
+    if not message.step and state.approved == message.draft:
+        return f"draft {asked} was approved before, and {step} asks about it, too; name this step"
     if told := not_asked(waiting, message.by):
         return told
     if isinstance(message, ApproveDraft) and message.by in waiting.by:
@@ -72,6 +87,8 @@ def _fault_of_edit(state: RunState, message: EditDraft, limit: int) -> str:
     current = state.current
     if current is None or state.failure or not 1 <= message.before.version <= state.drafts:
         return "there is no draft yet that could be edited"
+    if message.latest and message.before.version not in (current.ref.version, state.drafts):
+        return f"draft {state.drafts} was made after draft {message.before.version}; look at it, and edit that one"
     try:
         made = new_draft(state.drafts + 1, message.text, state.media_type, limit)
     except ContentError as error:
@@ -82,7 +99,19 @@ def _fault_of_edit(state: RunState, message: EditDraft, limit: int) -> str:
     if top.each is not None:
         return f"runs of the items of {top.each.node.name} are under way; edit the draft of one of these"
     fits = _review(state, top) is not None if state.approval else top.node is not None and not top.closing
-    return "" if fits else "an edit is taken up in a loop, or while people are asked to approve; it is neither now"
+    if not fits:
+        return "an edit is taken up in a loop, or while people are asked to approve; it is neither now"
+    if not state.approval and top.node is not None and _judges_no_single_draft(state, top.node):
+        return f"nobody in {top.node.name} itself judges a draft; edit it while a loop inside, or an approval, has it"
+    return ""
+
+
+def _judges_no_single_draft(state: RunState, loop: Repeat) -> bool:
+    """Returns whether a person's draft could leave a loop unjudged, though others are judged: its critics stand in
+    loops inside alone, or only a judge compares drafts.
+    """
+    inside = [each for _, each in loops_of(loop.body)]
+    return not has_critics(loop) and any(needs_judges(state, each) for each in (loop, *inside))
 
 
 def request_approval(state: RunState, event: ApprovalRequested) -> RunState:

@@ -270,7 +270,7 @@ class _Again:
         if isinstance(said, DraftEdited):
             return EditDraft(self._run, waiting.request.draft, said.draft.text, said.reason, said.by)
         kind = ApproveDraft if isinstance(said, DraftApproved) else RejectDraft
-        return kind(self._run, waiting.request.draft, said.reason, said.by)
+        return kind(self._run, waiting.request.draft, said.reason, said.by, step=waiting.request.path)
 
     def _take(self, message: Message) -> bool:
         decision = handle(self._state, message, self._now, ANY_SIZE, choose=self._choose, recall=self._recall)

@@ -217,21 +217,26 @@ class Client:
         """Goes on with a run that is paused."""
         await self.steer(ResumeRun(run, reason, by))
 
-    async def approve(self, run: str, draft: DraftRef, reason: str = "", *, by: str) -> None:
-        """Approves a draft, by its version and hash; nothing happens when it is not the one that is waited for."""
-        await self.steer(ApproveDraft(run, draft, reason, by))
+    async def approve(self, run: str, draft: DraftRef, reason: str = "", *, by: str, step: str = "") -> None:
+        """Approves a draft, by its version and hash; nothing happens when it is not the one that is waited for.
 
-    async def reject(self, run: str, draft: DraftRef, feedback: str = "", *, by: str) -> None:
+        `step` is the path of the step that asks; a second one that asks about the same draft has to be named.
+        """
+        await self.steer(ApproveDraft(run, draft, reason, by, step=step))
+
+    async def reject(self, run: str, draft: DraftRef, feedback: str = "", *, by: str, step: str = "") -> None:
         """Rejects a draft. In a loop the feedback reaches the next refinement; else the run ends as rejected."""
-        await self.steer(RejectDraft(run, draft, feedback, by))
+        await self.steer(RejectDraft(run, draft, feedback, by, step=step))
 
-    async def edit(self, run: str, before: DraftRef, text: str, reason: str = "", *, by: str) -> None:
+    async def edit(
+        self, run: str, before: DraftRef, text: str, reason: str = "", *, by: str, latest: bool = False
+    ) -> None:
         """Gives a person's own draft, made from `before`, which critics judge like any other.
 
-        Raises ContentError when it is empty or too large.
+        With `latest` nothing happens once another draft was made. Raises ContentError when it is empty or too large.
         """
         checked(text, "edit", self._limit)
-        await self.steer(EditDraft(run, before, text, reason, by))
+        await self.steer(EditDraft(run, before, text, reason, by, latest=latest))
 
     async def steer(self, message: SteeringMessage | QuarantineRun | StrikeLesson, *, actor: str = "") -> str:
         """Says this to a run that goes on, once in effect; gives the message's id, which its event's id begins with.

@@ -225,7 +225,7 @@ class _Run:
         for by in people[: request.quorum]:
             kind = ApproveDraft if self._random.random() < guess.share else RejectDraft
             at = self._now + timedelta(seconds=self._draw(guess.after))
-            self._later(at, kind(_RUN, request.draft, "", by))
+            self._later(at, kind(_RUN, request.draft, "", by, step=request.path))
         self._later(request.due, ExpireStep(_RUN, request.path, 1))
 
     def _draw(self, mean: float) -> float:

@@ -160,6 +160,12 @@ def draft_meant(past: Sequence[Recorded], number: int | None) -> DraftRef:
     return waiting.request.draft if waiting else DraftRef(0, "")
 
 
+def step_meant(past: Sequence[Recorded]) -> str:
+    """Returns the path of the step that asks people now; empty where none does."""
+    waiting = folded(past).approval
+    return waiting.request.path if waiting else ""
+
+
 def numbered_draft(past: Sequence[Recorded], number: int | None) -> DraftRef:
     """Returns a draft by its number, or the newest one; one that fits none where the run has none yet.
 

@@ -93,7 +93,7 @@ def approving(identity: Identity, given: Approval) -> Word:
 
     def word(past: Sequence[Recorded]) -> ApproveDraft:
         draft = _same(draft_meant(past, given.draft), given.sha256)
-        return ApproveDraft(past[0].run, draft, given.reason, identity.name)
+        return ApproveDraft(past[0].run, draft, given.reason, identity.name, step=given.step)
 
     return word
 
@@ -103,7 +103,7 @@ def rejecting(identity: Identity, given: Rejection) -> Word:
 
     def word(past: Sequence[Recorded]) -> RejectDraft:
         draft = _same(draft_meant(past, given.draft), given.sha256)
-        return RejectDraft(past[0].run, draft, given.feedback, identity.name)
+        return RejectDraft(past[0].run, draft, given.feedback, identity.name, step=given.step)
 
     return word
 
@@ -114,7 +114,7 @@ def editing(identity: Identity, given: Edit, most: int) -> Word:
 
     def word(past: Sequence[Recorded]) -> EditDraft:
         before = _same(numbered_draft(past, given.draft), given.sha256)
-        return EditDraft(past[0].run, before, given.text, given.reason, identity.name)
+        return EditDraft(past[0].run, before, given.text, given.reason, identity.name, latest=True)
 
     return word
 

@@ -327,9 +327,9 @@ async def _speak(client: Client, run: str, events: Sequence[Recorded], world: Wo
         by = random.choice(asked.approvers or ("ann", "bob", "cy"))
         match random.random():
             case chance if chance < 0.7:
-                await client.approve(run, asked.draft, by=by)
+                await client.approve(run, asked.draft, by=by, step=asked.path)
             case chance if chance < 0.9:
-                await client.reject(run, asked.draft, "no", by=by)
+                await client.reject(run, asked.draft, "no", by=by, step=asked.path)
             case _:
                 await client.edit(run, asked.draft, f"text {random.getrandbits(40)}", by=by)
     elif unasked and random.random() < 0.1:

@@ -301,27 +301,32 @@ ANSWERS: Final = (Critiqued, Refined, Generated, Published, Completed, Failed, C
 
 
 class ApproveDraft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A person approves the draft of this version and hash, and no other."""
+    """A person approves the draft of this version and hash, and no other, at the step of this path that asks for it.
+
+    Without a `step` it counts for the first that asks about the draft.
+    """
 
     run: str
     draft: DraftRef
     reason: str = ""
     by: str = ""
     key: str = ""
+    step: str = ""
 
 
 class RejectDraft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A person rejects the draft of this version and hash; `reason` is the feedback."""
+    """A person rejects the draft of this version and hash; `reason` is the feedback, `step` as in `ApproveDraft`."""
 
     run: str
     draft: DraftRef
     reason: str = ""
     by: str = ""
     key: str = ""
+    step: str = ""
 
 
 class EditDraft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A person's own draft, made from `before`."""
+    """A person's own draft, made from `before`; with `latest` only while that is the run's newest or current draft."""
 
     run: str
     before: DraftRef
@@ -329,6 +334,7 @@ class EditDraft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     reason: str = ""
     by: str = ""
     key: str = ""
+    latest: bool = False
 
 
 SteeringMessage: TypeAlias = (

@@ -12,7 +12,7 @@ from redraft.events.messages.conditions import Condition
 from redraft.events.messages.run_state import Values
 from redraft.events.messages.scales import Scale
 
-RULES: Final = 8
+RULES: Final = 9
 """The rules version of new runs."""
 
 

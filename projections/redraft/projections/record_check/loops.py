@@ -164,7 +164,7 @@ def _check_end(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | Non
     if swung:
         return _leave(walk, frame, "oscillating")
     own_word = frame.due == "judged" and not asks_people(frame.loop)
-    waits = frame.due == "state" and is_to_be_made(walk, frame)
+    waits = (frame.due == "state" or (frame.due == "output" and walk.rules >= 9)) and is_to_be_made(walk, frame)
     outcome = None if waits else _measure(walk, frame, event.time, own_word=own_word)
     if outcome is not None:
         return _end(walk, frame, outcome)

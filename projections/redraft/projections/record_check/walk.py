@@ -281,10 +281,18 @@ class Walk:
         top = self.top
         if not self.asking and (top.loop is None or top.closing or top.review is not None):
             raise Deviates("edit", event, "a person's draft was used where the plan allows no edit")
+        if not self.asking and self.rules >= 9 and self._rates_no_single_draft(top):
+            raise Deviates("edit", event, "a person's draft was used in a loop in which nobody would judge it")
         self.edits += 1
         self.drafts = ref.version
         self.open = {}
         raise Edited(ref)
+
+    def _rates_no_single_draft(self, frame: Frame) -> bool:
+        """Returns whether critics stand in loops inside a loop alone, or only a judge compares its drafts."""
+        if frame.loop is None or critics_of(frame.loop):
+            return False
+        return self.needs_rating(frame) or any(critics_of(each) for _, each in loops_of(frame.loop.body))
 
     def _asks_again(self, event: Recorded, data: events.StepRequested) -> bool:
         """Returns whether a fork repeats a request that its parent had no answer to."""

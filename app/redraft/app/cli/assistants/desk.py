@@ -20,7 +20,7 @@ from redraft.app.client.client import Client
 from redraft.app.record.changes import compare_drafts
 from redraft.app.record.past import drafts_of
 from redraft.app.runs.comparing import decide_each, whatif_document
-from redraft.app.runs.steering import Word, draft_meant, steer
+from redraft.app.runs.steering import Word, draft_meant, steer, step_meant
 from redraft.app.settings.settings import LOCAL, Settings
 from redraft.app.subscribing.subscriber import is_end
 from redraft.app.wiring.deployment import open_client
@@ -155,13 +155,20 @@ class Desk:
         """Gives advice to the next refinement. Raises InputError for a run that has ended, BusError."""
         return await self._say(run, lambda past: GuideRun(past[0].run, advice, "", self.by))
 
-    async def approve(self, run: str, draft: int, reason: str) -> Document:
-        """Approves the draft that a run waits with. Raises InputError where that is another one."""
-        return await self._say(run, lambda past: ApproveDraft(past[0].run, draft_meant(past, draft), reason, self.by))
+    async def approve(self, run: str, draft: int, reason: str, step: str) -> Document:
+        """Approves the draft that a run waits with, at this step. Raises InputError where that is another one."""
+        return await self._decide(ApproveDraft, run, draft, reason, step)
 
-    async def reject(self, run: str, draft: int, feedback: str) -> Document:
-        """Rejects the draft that a run waits with. Raises InputError where that is another one."""
-        return await self._say(run, lambda past: RejectDraft(past[0].run, draft_meant(past, draft), feedback, self.by))
+    async def reject(self, run: str, draft: int, feedback: str, step: str) -> Document:
+        """Rejects the draft that a run waits with, at this step. Raises InputError where that is another one."""
+        return await self._decide(RejectDraft, run, draft, feedback, step)
+
+    async def _decide(
+        self, word: type[ApproveDraft | RejectDraft], run: str, draft: int, reason: str, step: str
+    ) -> Document:
+        return await self._say(
+            run, lambda past: word(past[0].run, draft_meant(past, draft), reason, self.by, step=step)
+        )
 
     async def _say(self, run: str, word: Word) -> Document:
         found, event = await steer(self.settings, run, word)
@@ -207,6 +214,7 @@ def _describe(events: Sequence[Recorded], found: Tree) -> Document:
         "workflow": found.workflow,
         "version": found.version,
         **_status(found),
+        **({"step": step_meant(events)} if found.waiting else {}),
         "draft": _draft(drafts[number]) if drafts else None,
         "state": state_at(events).state,
         "drafts": [f"{where}/drafts/{each}" for each in drafts],

@@ -23,6 +23,7 @@ from redraft.events.messages.plan import Keep
 
 T = TypeVar("T")
 
+Step = Annotated[str, Field(description="The `step` that asks, as the waiting run tells; needed at a second step.")]
 Run = Annotated[str, Field(description="The run's id, the beginning or end of it, or `last` for the newest.")]
 Until = Annotated[str, Field(description="End the loop when this holds, such as 'score >= 0.9'; empty: as it is.")]
 Most = Annotated[int | None, Field(description="The most iterations of the loop; null: as it is.")]
@@ -191,18 +192,20 @@ def _add_steering(server: MCPServer, desk: Desk) -> None:
         run: Run,
         draft: Annotated[int, Field(description="The number of the draft that the person has seen and approves.")],
         reason: Annotated[str, Field(description="Why; it is kept in the record.")] = "",
+        step: Step = "",
     ) -> Document:
         """Approve the draft that a run waits with, in the name of the person who runs this server. Ask them first."""
-        return await _tool(desk.approve(run, draft, reason))
+        return await _tool(desk.approve(run, draft, reason, step))
 
     @server.tool(annotations=STEERS)
     async def reject(
         run: Run,
         draft: Annotated[int, Field(description="The number of the draft that the person has seen and rejects.")],
         feedback: Annotated[str, Field(description="What the next refinement should take into account.")] = "",
+        step: Step = "",
     ) -> Document:
         """Reject the draft that a run waits with, in the name of the person who runs this server. Ask them first."""
-        return await _tool(desk.reject(run, draft, feedback))
+        return await _tool(desk.reject(run, draft, feedback, step))
 
 
 def _add_resources(server: MCPServer, desk: Desk) -> None:

@@ -14,7 +14,7 @@ from redraft.app.cli.shared.errors import say
 from redraft.app.cli.shared.options import ReasonOption, RunArgument, SteeringOptions, name_of, with_options
 from redraft.app.cli.shared.output import print_json, print_line
 from redraft.app.cli.shared.reading import existing_store, run_quietly
-from redraft.app.runs.steering import draft_meant, numbered_draft
+from redraft.app.runs.steering import draft_meant, numbered_draft, step_meant
 from redraft.app.settings.settings import Settings, read_settings
 from redraft.app.workflows.sources import read_condition
 from redraft.events.errors import InputError
@@ -128,7 +128,11 @@ def quarantine(
 @with_options
 def approve(run: RunArgument, *, draft: DraftOption = None, reason: ReasonOption = "", given: SteeringOptions) -> None:
     """Approve the draft that a run waits with. It counts for that draft alone, by its hash."""
-    _say_to(run, given, lambda past, who: ApproveDraft(past[0].run, draft_meant(past, draft), reason, who))
+
+    def message(past: Sequence[Recorded], who: str) -> ApproveDraft:
+        return ApproveDraft(past[0].run, draft_meant(past, draft), reason, who, step=step_meant(past))
+
+    _say_to(run, given, message)
 
 
 @with_options
@@ -142,7 +146,11 @@ def reject(
     given: SteeringOptions,
 ) -> None:
     """Reject the draft that a run waits with. In a loop it is refined once more, else the run ends as rejected."""
-    _say_to(run, given, lambda past, who: RejectDraft(past[0].run, draft_meant(past, draft), feedback, who))
+
+    def message(past: Sequence[Recorded], who: str) -> RejectDraft:
+        return RejectDraft(past[0].run, draft_meant(past, draft), feedback, who, step=step_meant(past))
+
+    _say_to(run, given, message)
 
 
 @with_options
@@ -166,7 +174,7 @@ def edit(
     text = read_brief(file, sys.stdin.buffer, as_text=None, limit=limit).text
 
     def message(past: Sequence[Recorded], who: str) -> EditDraft:
-        return EditDraft(past[0].run, numbered_draft(past, draft), text, reason, who)
+        return EditDraft(past[0].run, numbered_draft(past, draft), text, reason, who, latest=draft is None)
 
     _say_to(run, given, message)
 

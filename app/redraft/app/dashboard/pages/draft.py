@@ -96,7 +96,8 @@ class Decision(msgspec.Struct, frozen=True):
     """The decisions that are open on a draft of a run.
 
     `waits`: people are asked about this one; `waiting` is the number of the draft that they are asked about (0: none),
-    `waits_for` says who is asked, `approved` are those who have approved it, and a rejection `ends` the run.
+    `waits_for` says who is asked, `step` is the path of the step that asks, `approved` are those who have approved it
+    there, and a rejection `ends` the run.
     `is_over`: the run has ended, or was set aside.
     """
 
@@ -108,6 +109,7 @@ class Decision(msgspec.Struct, frozen=True):
     is_over: bool
     is_erased: bool
     waits_for: str = ""
+    step: str = ""
     approved: tuple[str, ...] = ()
     ends: bool = False
 
@@ -183,7 +185,7 @@ def decision_on(events: Sequence[Recorded], number: int) -> Decision:
     if asked is None:
         return found
     text, ends = waiting_text(asked.request, asked.by), "]/" not in asked.request.path
-    return msgspec.structs.replace(found, waits_for=text, approved=asked.by, ends=ends)
+    return msgspec.structs.replace(found, waits_for=text, step=asked.request.path, approved=asked.by, ends=ends)
 
 
 def _made_at(events: Sequence[Recorded], number: int) -> int:

@@ -51,7 +51,7 @@ async def look(service: Serves, text: LinkText) -> Response[bytes]:
     past = await service.runtime.store.read(token.link.run)
     if (earlier := _decision(past, _key(token))) is not None:
         return await _told("Recorded already", f"{_done(earlier, token)} A link decides once.", 410)
-    draft = _awaited(past, token.link.draft)
+    draft = _awaited(past, token.link.draft, token.link.step)
     if draft is None:
         return await _told("Nothing to decide", _OVER, 410)
     question = Question(token.name, _workflow(past), token.link.run, draft, _csrf(text))
@@ -73,7 +73,8 @@ async def decide(service: Serves, request: Request[Any, Any, Any], text: LinkTex
     if service.read_only:
         return await _told("Not recorded", "This server only looks: it was started with --read-only.", 405)
     word = ApproveDraft if decision == "approve" else RejectDraft
-    return await _record(service, token, word(token.link.run, token.link.draft, reason, token.name, _key(token)))
+    said = reason, token.name, _key(token), token.link.step
+    return await _record(service, token, word(token.link.run, token.link.draft, *said))
 
 
 def _fields(body: str) -> dict[str, str]:
@@ -99,7 +100,7 @@ async def _record(service: Service, token: Token, message: ApproveDraft | Reject
         settings, runtime = service.settings, service.runtime
         past = await runtime.store.read(message.run)
         earlier = done = _decision(past, message.key)
-        if done is None and _awaited(past, message.draft) is None:
+        if done is None and _awaited(past, message.draft, message.step) is None:
             await tokens.give_back(claim)
             return await _told("Nothing to decide", _OVER, 410)
         if done is None:
@@ -140,10 +141,10 @@ async def _token(service: Service, text: str) -> Token | None:
     return None if service.tokens is None else await service.tokens.find(text)
 
 
-def _awaited(past: tuple[Recorded, ...], ref: DraftRef) -> Draft | None:
-    """Returns the draft if the run waits for a decision on it."""
+def _awaited(past: tuple[Recorded, ...], ref: DraftRef, step: str) -> Draft | None:
+    """Returns the draft if the run waits for a decision on it, at this step if one is named."""
     waiting = folded(past).approval if past else None
-    if waiting is None or waiting.request.draft != ref:
+    if waiting is None or waiting.request.draft != ref or step not in ("", waiting.request.path):
         return None
     return drafts_of(past)[ref.version]
 

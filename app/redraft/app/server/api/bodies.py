@@ -92,11 +92,15 @@ class NewLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An approval of a draft, by default of the one that is waited for; with `sha256` of that very text alone."""
+    """An approval of a draft, by default of the one that is waited for; with `sha256` of that very text alone.
+
+    `step` is the path of the step that asks: where a draft was approved before, it has to be named.
+    """
 
     draft: Number | None = None
     sha256: Short = ""
     reason: Words = ""
+    step: Words = ""
 
 
 class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,10 +109,11 @@ class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     draft: Number | None = None
     sha256: Short = ""
     feedback: Words = ""
+    step: Words = ""
 
 
 class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A draft of a person's own, made from that one (by default the newest)."""
+    """A draft of a person's own, made from that one (by default the newest), which has to be the run's draft still."""
 
     text: str
     draft: Number | None = None

@@ -13,7 +13,7 @@ from redraft.app.cli.shared.options import JsonOption, RunArgument, StoreOption
 from redraft.app.cli.shared.output import print_result
 from redraft.app.cli.shared.reading import ask_server, run_quietly
 from redraft.app.process.times import moment
-from redraft.app.runs.steering import draft_meant, refuse
+from redraft.app.runs.steering import draft_meant, refuse, step_meant
 from redraft.app.settings.settings import read_settings
 from redraft.app.subscribing.misfits import folded
 from redraft.app.wiring.local import open_readonly
@@ -93,7 +93,8 @@ def invite(
 ) -> None:
     """Make a link by which somebody without an account approves or rejects one draft, once.
 
-    It is for this very text alone. Whoever has the link decides in the name of NAME: send it to nobody else.
+    It is for this very text alone, and for the step that asks now. Whoever has the link decides in the name of NAME:
+    send it to nobody else.
     """
 
     def link(past: Sequence[Recorded]) -> Link:
@@ -101,8 +102,9 @@ def invite(
         if not meant.version:
             raise InputError(f"run {past[0].run} waits for nobody's decision; name a draft with --draft")
         run_state = folded(past)
-        refuse(run_state, ApproveDraft(past[0].run, meant, "", person), read_settings(store=store))
-        return Link(past[0].run, meant)
+        step = step_meant(past)
+        refuse(run_state, ApproveDraft(past[0].run, meant, "", person, step=step), read_settings(store=store))
+        return Link(past[0].run, meant, step=step)
 
     _give_link(store, run, link, person, expires, url, json=json)
 

@@ -1,0 +1,76 @@
+"""What the ninth rules mend: inner loops are worked off before their loop ends, and no edit leaves a loop unjudged."""
+
+from __future__ import annotations
+
+import pytest
+from tests.actors.deciding.test_rules_two import IMPROVE, JUDGE, OTHER, WRITE, begun, play, played
+from tests.properties.test_deciding_properties import RUN, Run, step
+from tests.streams import recorded
+
+from redraft.actors.deciding.steering import why_void
+from redraft.events.messages.commands import EditDraft
+from redraft.events.messages.conditions import Condition, elapsed, outputs, score
+from redraft.events.messages.content import MAX_DRAFT_BYTES, DraftRef, new_draft
+from redraft.events.messages.domain_events import DraftEdited, LoopEnded
+from redraft.events.messages.plan import Node, Parallel, Plan, Repeat
+from redraft.projections.record_check.check import check_events
+
+INNER = Repeat("Inner", score >= 0.8, 2, (JUDGE, IMPROVE))
+AGAIN = step("refiner", "again")
+JUDGED = Parallel("Best", (step("refiner", "one"), step("refiner", "two")), judge=OTHER)
+
+
+def is_sound(run: Run) -> bool:
+    return check_events(recorded(RUN, [("somebody", event) for event in run.events])) == ()
+
+
+def ended_loops(run: Run) -> list[str]:
+    return [event.path for event in run.events if isinstance(event, LoopEnded)]
+
+
+@pytest.mark.parametrize("until", [outputs >= 1, score >= 0.8])
+@pytest.mark.parametrize(("rules", "ended"), [(9, ["Outer[1]/First"]), (8, ["Outer[1]/First", "Outer"])])
+def test_a_loop_does_not_end_before_the_last_of_its_inner_loops(rules: int, ended: list[str], until: Condition) -> None:
+    first = Repeat("First", score >= 0.8, 2, (OTHER, AGAIN))
+    run = played(Plan("p", (Repeat("Outer", until, 3, (WRITE, first, INNER)),)), "one", 0.9, rules=rules)
+    assert ended_loops(run) == ended
+    if rules == 9:
+        assert list(run.state.open) == ["Outer[1]/Inner[1]/judge"]
+        play(run, 0.9)
+        assert ended_loops(run) == ["Outer[1]/First", "Outer[1]/Inner", "Outer"]
+    assert is_sound(run)
+
+
+UNJUDGED = [
+    pytest.param((AGAIN, INNER), outputs >= 2, id="critics-inside"),
+    pytest.param((JUDGED,), score >= 0.9, id="a-judge-alone"),
+]
+
+
+@pytest.mark.parametrize(("body", "until"), UNJUDGED)
+def test_an_edit_that_nobody_would_judge_is_refused_with_the_reason(body: tuple[Node, ...], until: Condition) -> None:
+    run = played(Plan("p", (WRITE, Repeat("Outer", until, 1, body))), "one", rules=9)
+    said = EditDraft(RUN, DraftRef(1, new_draft(1, "one").sha256), "mine", by="ann")
+    assert why_void(run.state, said, MAX_DRAFT_BYTES).startswith("nobody in Outer itself judges a draft")
+    assert run.send(said) == ()
+
+
+def test_an_edit_is_judged_where_an_inner_loop_has_the_draft() -> None:
+    run = played(Plan("p", (WRITE, Repeat("Outer", outputs >= 2, 2, (AGAIN, INNER)))), "one", "two", rules=9)
+    (edited, *_) = run.send(EditDraft(RUN, DraftRef(2, new_draft(2, "two").sha256), "mine", by="ann"))
+    assert isinstance(edited, DraftEdited)
+    assert list(run.state.open) == ["Outer[1]/Inner[2]/judge"]
+
+
+def test_where_drafts_need_no_judge_an_edit_is_taken() -> None:
+    run = played(Plan("p", (WRITE, Repeat("Outer", elapsed >= 60, 2, (AGAIN,)))), "one", rules=9)
+    assert run.send(EditDraft(RUN, DraftRef(1, new_draft(1, "one").sha256), "mine", by="ann")) != ()
+
+
+def test_the_checker_names_an_edit_that_nobody_would_judge() -> None:
+    """As an earlier release recorded it, in a run of today's rules."""
+    run = begun(Plan("p", (WRITE, Repeat("Outer", outputs >= 2, 1, (AGAIN, INNER)))), rules=9)
+    run.answer("write", value=0, text="one")
+    edited = DraftEdited(new_draft(2, "mine"), DraftRef(1, new_draft(1, "one").sha256), "ann")
+    [fault] = check_events(recorded(RUN, [("somebody", event) for event in (*run.events, edited)]))
+    assert "in which nobody would judge it" in fault.message
