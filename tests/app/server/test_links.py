@@ -39,6 +39,10 @@ ask = ask.finally_(approve(approvers=["ann"]))
 two = Workflow("two").start_with(write)
 two = two.repeat_until(score >= 1, max_iterations=5, name="Loop", body=[judge, improve])
 two = two.finally_(approve(approvers=["ann", "ben"], quorum=2))
+
+twice = Workflow("twice").start_with(write)
+twice = twice.repeat_until(score >= 1, max_iterations=5, name="Loop", body=[judge, improve])
+twice = twice.then(approve("legal")).finally_(approve("editor"))
 """
 
 
@@ -98,6 +102,23 @@ def test_of_two_decisions_at_the_same_moment_one_counts(server: Served) -> None:
             both = [pool.submit(httpx.post, address, data=form(page, each), timeout=60) for each in DECISIONS]
         assert sorted(each.result().status_code for each in both) in ([200, 404], [200, 409])
         assert len([each for each in events(run) if each["name"] in ("draft.approved.v1", "draft.rejected.v1")]) == 1
+
+
+def test_one_word_said_twice_approves_one_of_two_steps_that_ask_about_a_draft(server: Served) -> None:
+    run = waiting(server, "twice")
+    address = link(server, "invite", run, "--for", "ann")
+    page = httpx.get(address)
+    draft = server.get(f"/runs/{run}/drafts")[-1]
+    word = {"draft": draft["version"], "sha256": draft["sha256"]}
+    assert send(server, f"/runs/{run}/approve", word).status_code == 200
+    again = send(server, f"/runs/{run}/approve", word)
+    assert (again.status_code, "name this step" in again.text) == (422, True)
+    old = send(server, f"/runs/{run}/reject", word | {"step": "legal"})
+    assert (old.status_code, "legal asks no more; editor does" in old.text) == (422, True)
+    pressed = httpx.post(address, data=form(page, "approve"))
+    assert (pressed.status_code, "Nothing is to be decided" in pressed.text) == (410, True)
+    assert send(server, f"/runs/{run}/approve", word | {"step": "editor"}).status_code == 200
+    assert ended(server, run)["outcome"] == "accepted"
 
 
 def test_a_decision_that_cannot_be_recorded_leaves_the_link_as_it_was(server: Served) -> None:

@@ -220,6 +220,8 @@ def test_an_edit_is_bound_to_the_text_that_was_looked_at(server: Served, folder:
     assert (wrong.status_code, wrong.json()["type"]) == (409, "urn:redraft:problem:another-draft")
     right = send(server, f"/runs/{run}/edit", {"text": "Mine", "draft": 1, "sha256": draft["sha256"]})
     assert right.json()["event"] == "draft.edited.v1"
+    other = send(server, f"/runs/{run}/edit", {"text": "Of somebody else", "draft": 1, "sha256": draft["sha256"]})
+    assert (other.status_code, "draft 2 was made after draft 1" in other.text) == (422, True)
     (folder / "hold").unlink()
     ended(server, run)
     assert [each["text"] for each in server.get(f"/runs/{run}/drafts")][:2] == ["Tides", "Mine"]
