@@ -11,12 +11,13 @@ from typing import Final
 
 import msgspec
 
+from redraft.actors.workflow.actor import Actor
 from redraft.app.cli.running.run_locally import UNFIT
 from redraft.app.cli.running.run_request import prepare_batch
 from redraft.app.cli.shared.options import RunOptions
 from redraft.app.client.result import Result
 from redraft.app.models.configuration import models_of
-from redraft.app.process.files import write_whole
+from redraft.app.process.files import read_plain, refuse_special, write_whole
 from redraft.app.runs.refine import Ended, Item, run_batch
 from redraft.app.settings.settings import Settings
 from redraft.app.wiring.local import LocalRuntime, open_local
@@ -38,6 +39,8 @@ GIT_PATIENCE: Final = 60.0
 
 _BOM: Final = b"\xef\xbb\xbf"
 _NOTHING: Final = io.BytesIO()
+_OPTION: Final = "file"
+_CHANGED: Final = "it was changed while it was refined; call the command again"
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -52,6 +55,8 @@ class JudgedFile(msgspec.Struct, frozen=True):
 
     `changed`: the refined text differs and may be used. `written`: it was written into the file. `is_below`: the text
     in the file is not good enough. `remarks` are those of the last critique of that text. Scores are shown on `scale`.
+    `fault` is why the refined text could not be written, empty otherwise: the file is left as it is, and what the run
+    says of its text is about the one that it began with.
     """
 
     file: str
@@ -65,6 +70,7 @@ class JudgedFile(msgspec.Struct, frozen=True):
     is_below: bool
     remarks: tuple[str, ...] = ()
     scale: Scale | None = None
+    fault: str = ""
 
 
 def changed_since(ref: str) -> list[str]:
@@ -127,10 +133,13 @@ async def refine_files(
     """Refines the files of each workflow, and tells of each as it ends. Raises InputError, StoreError."""
     models = models_of(settings)
     environment = ActorEnvironment(io.StringIO(), Path.cwd(), models=models, webhook_hosts=settings.webhook_hosts)
-    for name, items in groups.items():
+    prepared: list[tuple[list[Item], Plan, tuple[Actor, ...]]] = []
+    for name, items in groups.items():  # all of them, before the first file is written
         longest = max((item.brief for item in items), key=lambda brief: len(brief.text))
         plan, actors, *_ = prepare_batch(given, name, environment, longest)
         _require_source(name, plan)
+        prepared.append((items, plan, actors))
+    for items, plan, actors in prepared:
         async with open_local(settings, actors) as runtime:
             ended: list[Ended] = []
             await run_batch(runtime, plan, items, [""] * len(items), CONCURRENCY, ended.append)
@@ -158,16 +167,17 @@ async def _judge(runtime: LocalRuntime, ended: Ended, brief: Brief, wanted: Want
     before = known.get(1)
     fit = result.outcome not in UNFIT and result.draft is not None
     changed = fit and result.text != brief.text
-    written = changed and wanted.write and (result.outcome == "accepted" or _is_more(result.score, before))
+    written, fault = changed and wanted.write and (result.outcome == "accepted" or _is_more(result.score, before)), ""
     if written:
-        _write(Path(ended.id), brief.text, result.text)
+        fault = _write(Path(ended.id), brief.text, result.text)
+        written = not fault
     kept = result.draft.version if written and result.draft else 1
     there = known.get(kept)
     is_below = not fit or (there < wanted.min_score if there is not None else result.outcome != "accepted")
     remarks = _remarks(events, kept)
     return JudgedFile(
         *(ended.id, result.run, result.outcome, result.reason, before, result.score),
-        *(changed, written, is_below, remarks, result.scale),
+        *(changed, written, is_below, remarks, result.scale, fault),
     )
 
 
@@ -186,10 +196,23 @@ def _remarks(events: Sequence[Recorded], draft: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(errors or [text for each in said for text in (*each.weaknesses, *each.suggestions)]))
 
 
-def _write(path: Path, before: str, after: str) -> None:
-    """Writes the refined text. Raises InputError where the file was changed meanwhile."""
-    there = path.read_bytes()
-    mark = _BOM if there.startswith(_BOM) else b""
-    if there.removeprefix(_BOM) != before.encode():
-        raise InputError(f"{path} was changed while it was refined, and is left as it is; call the command again")
-    write_whole(path, mark + after.encode(), "file", path.stat().st_mode & 0o777)
+def _write(path: Path, before: str, after: str) -> str:
+    """Writes the refined text where the file still holds the one `before`; returns why it could not, or nothing."""
+    try:
+        refuse_special(path, _OPTION)
+        mode = path.stat().st_mode & 0o777
+        there = read_plain(path, max(len(before.encode()), len(after.encode())) + len(_BOM))
+        if there.removeprefix(_BOM) not in (before.encode(), after.encode()):
+            return _CHANGED
+        if not mode & 0o222 or not os.access(path, os.W_OK):
+            return "it is read-only; make it writable, and call the command again"
+        write_whole(path, (_BOM if there.startswith(_BOM) else b"") + after.encode(), _OPTION, mode)
+    except FileNotFoundError:
+        return "it was removed while it was refined"
+    except OSError as error:
+        return f"{error.strerror}; check its permissions"
+    except InputError as error:
+        return str(error).removeprefix(f"{_OPTION} {path}: ")
+    except ValueError:  # it is larger now
+        return _CHANGED
+    return ""

@@ -76,8 +76,9 @@ def files(
     """Refine files where they lie, and fail if what lies there in the end is not good enough.
 
     Without --write a file is judged as it is, and what would change is in the run: `redraft diff RUN 1 2`. With it the
-    refined text is judged and written; symbolic links are passed over. Exit codes: 0 all are good enough, 1 a run
-    failed, 2 wrong input, 3 a file is below --min-score.
+    refined text is judged and written; symbolic links are passed over. A file that was changed meanwhile, or cannot be
+    written, is left as it is and has a line; all others are written. Exit codes: 0 all are good enough, 1 a run failed
+    or a file could not be written, 2 wrong input, 3 a file is below --min-score.
     """
     settings = read_settings(store=store).model_copy(update={"bus": LOCAL})
     if bool(paths) == bool(since):
@@ -108,27 +109,31 @@ def files(
 
 
 def _exit_code(ended: Sequence[JudgedFile]) -> int:
-    if any(each.outcome == "failed" for each in ended):
+    if any(each.outcome == "failed" or each.fault for each in ended):
         return FAILED
     return UNACCEPTED if any(each.is_below for each in ended) else 0
 
 
 def _print(ended: Sequence[JudgedFile], min_score: float, *, quiet: bool) -> None:
     for each in ended:
-        if each.is_below or not quiet:
+        if each.is_below or each.fault or not quiet:
             print_line(f"{plain(each.file, SHOWN * 40)}: {_sentence(each, min_score)}")
         if each.is_below:
             for remark in each.remarks[:SHOWN]:
                 print_line(f"  {plain(remark)}")
     if not quiet:
-        below = sum(each.is_below for each in ended)
+        below, written = sum(each.is_below for each in ended), sum(each.written for each in ended)
+        left = sum(bool(each.fault) for each in ended)
         say(
-            f"{counted(len(ended), 'file')}, {below} below {min_score:g}, {sum(each.written for each in ended)} written"
+            f"{counted(len(ended), 'file')}, {below} below {min_score:g}, {written} written"
+            + (f", {left} left as it is" if left == 1 else f", {left} left as they are" if left else "")
         )
 
 
 def _sentence(each: JudgedFile, min_score: float) -> str:
     there = each.after if each.written else each.before
+    if each.fault:
+        return f"left as it is: {plain(each.fault, SHOWN * 40)}; refined it has {_refined(each)} (run {each.run})"
     facts = [f"score {score_text(there, each.scale, beside=True)}" if there is not None else outcome_text(each.outcome)]
     if each.is_below:
         facts.append(f"below {min_score:g}" if there is not None and there < min_score else each.reason)
@@ -136,16 +141,19 @@ def _sentence(each: JudgedFile, min_score: float) -> str:
         was = "none" if each.before is None else score_text(each.before, each.scale, beside=True)
         facts.append(f"written; it was {was}")
     elif each.changed:
-        now = "no score" if each.after is None else score_text(each.after, each.scale, beside=True)
-        facts.append(f"refined it has {now}")
+        facts.append(f"refined it has {_refined(each)}")
     return f"{', '.join(facts)} (run {each.run})"
+
+
+def _refined(each: JudgedFile) -> str:
+    return "no score" if each.after is None else score_text(each.after, each.scale, beside=True)
 
 
 def _annotate(ended: Sequence[JudgedFile], min_score: float) -> None:
     """Prints a command of GitHub Actions for each file that is not good enough, or was changed."""
     for each in ended:
         if each.is_below or each.changed:
-            level = "error" if each.is_below else "notice"
+            level = "error" if each.is_below or each.fault else "notice"
             message = "\n".join((_sentence(each, min_score), *each.remarks[:SHOWN]))
             print_line(f"::{level} file={_property(each.file)},title=Redraft::{_data(message)}")
 
