@@ -17,6 +17,7 @@ from tests.app.cli_calls import call, one_line
 from tests.app.quick_python import quick_python
 from tests.trials import first_alone
 
+from redraft.actors.workflow.actor import Actor
 from redraft.app.builtin.gates.programs import names_critic, python_critic
 from redraft.app.builtin.programs.command import command_critic, command_refiner
 from redraft.app.builtin.programs.pytest_critic import pytest_critic
@@ -27,7 +28,7 @@ from redraft.events.messages.commands import (
     Failed,
     Refined,
 )
-from redraft.events.messages.content import new_draft
+from redraft.events.messages.content import Draft, new_draft
 from redraft.events.messages.folders import FOLDER, File, print_folder, read_folder
 from redraft.events.messages.plan import Option
 
@@ -212,6 +213,38 @@ async def test_the_files_are_written_into_a_folder_and_nothing_else_is_touched(t
     assert there == {"a.py", "run", "b", "b/data", "theirs.txt", "old_py", "old"}
     assert os.access(tmp_path / "out" / "src" / "run", os.X_OK)
     assert (await receipt_of(publisher, draft, before)).startswith(f"{tmp_path}/out/src.redraft: 3 files")
+
+
+async def test_a_publication_in_place_is_repeated_and_replaced_by_the_next_one_of_its_run(tmp_path: Path) -> None:
+    before = folder({"a.py": "x = 1\n", "b.py": "b\n", "c.py": "c\n"})
+    first = folder({"a.py": "x = 2\n", "b.py": "b 2\n", "c.py": "c\n", "d.py": "d\n"}, 2)
+    second = folder({"a.py": "x = 3\n", "b.py": "b\n", "c.py": "c\n", "d.py": "d\n"}, 3)
+
+    def lie(**texts: str) -> None:
+        for name, text in texts.items():
+            (tmp_path / f"{name}.py").write_text(text)
+
+    async def publish(publisher: Actor, draft: Draft) -> str:
+        return await receipt_of(publisher, draft, before, path=".", in_place=True)
+
+    lie(a="x = 1\n", b="b 2\n", c="a person\n")  # as where an attempt was killed between two files
+    publisher = file_publisher(tmp_path)
+    said = await publish(publisher, first)
+    assert said.endswith(": 3 files, 12 bytes, version 2")
+    assert await publish(publisher, first) == said
+    assert await publish(file_publisher(tmp_path), first) == said  # of another process
+    lie(d="a person\n")
+    assert "d.py was changed" in await fault_of(publisher, second, before, path=".", in_place=True)
+    assert (tmp_path / "a.py").read_text() == "x = 2\n"
+    lie(d="d\n")
+    assert (await publish(publisher, second)).endswith(": 3 files, 10 bytes, version 3")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "a.py": "x = 3\n",
+        "b.py": "b\n",
+        "c.py": "a person\n",
+        "d.py": "d\n",
+    }
+    assert "a.py was changed" in await fault_of(file_publisher(tmp_path), first, before, path=".", in_place=True)
 
 
 async def test_nothing_is_written_where_one_file_may_not_be(tmp_path: Path) -> None:

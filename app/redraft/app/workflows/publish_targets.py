@@ -20,6 +20,7 @@ from redraft.actors.workflow.actor import Actor
 from redraft.actors.workflow.context import Context
 from redraft.actors.workflow.roles import publisher
 from redraft.app.builtin.publishers.files import file_publisher
+from redraft.app.builtin.publishers.in_place import Published
 from redraft.app.builtin.support.options import RELEASE
 from redraft.app.models.configuration import NO_MODEL, Models
 from redraft.app.process.files import refuse_special
@@ -49,12 +50,13 @@ class ActorEnvironment:
 
 def file_actor(folder: Path) -> Actor:
     """The publisher `file`, which writes below the folder that its step names (put there by `--out`), else `folder`."""
+    published: Published = {}
 
     @publisher(name="file", version=RELEASE)
     def save(draft: Draft, brief: Brief, context: Context) -> Receipt | str:
         options = dict(context.options)
         named = options.pop(FOLDER, None)
-        shipped = file_publisher(Path(str(named)) if named else folder)
+        shipped = file_publisher(Path(str(named)) if named else folder, published)
         receipt: Receipt = shipped(draft=draft, brief=brief, context=replace(context, options=options))
         return receipt
 
@@ -97,6 +99,21 @@ def publish_to(plan: Plan, path: Path) -> Plan:
         return msgspec.structs.replace(step, options=options) if (step.role, step.actor) == _FILE else step
 
     return msgspec.structs.replace(plan, steps=map_steps(plan.steps, redirect))
+
+
+def guard_source(plan: Plan, own: Collection[Actor], source: str) -> Plan:
+    """The plan with the option `in_place` where its shipped publisher `file` writes to the `source` of the brief."""
+    if not source or any((actor.role, actor.name) == _FILE for actor in own):
+        return plan
+
+    def guard(_: str, step: Step) -> Step:
+        path = str(step.options.get("path", "")) if (step.role, step.actor) == _FILE else ""
+        target = Path(str(step.options.get(FOLDER, ""))) / path
+        if not path or not target.exists() or not target.samefile(source):
+            return step
+        return msgspec.structs.replace(step, options={**step.options, "in_place": True})
+
+    return msgspec.structs.replace(plan, steps=map_steps(plan.steps, guard))
 
 
 def refuse_folder(plan: Plan, own: Collection[Actor]) -> None:

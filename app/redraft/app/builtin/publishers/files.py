@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
@@ -15,6 +16,7 @@ import msgspec
 from redraft.actors.workflow.actor import Actor
 from redraft.actors.workflow.context import Context
 from redraft.actors.workflow.roles import publisher
+from redraft.app.builtin.publishers.in_place import InPlace, Published
 from redraft.app.builtin.support.files import check_confined, write_confined
 from redraft.app.builtin.support.options import RELEASE, nearest, read_options
 from redraft.events.errors import PermanentError
@@ -52,16 +54,31 @@ def save_file(actor: str, root: Path, path: str, content: bytes, version: int) -
     return Receipt(str(written), f"{len(content):,} bytes, version {version}")
 
 
-def save_files(actor: str, root: Path, path: str, draft: Draft, brief: Brief) -> Receipt:
+def save_files(
+    actor: str, root: Path, path: str, draft: Draft, brief: Brief, in_place: InPlace | None = None
+) -> Receipt:
     """Writes the files of a draft below `root`, in the folder `path`, each whole or not at all; returns the receipt.
 
     Nothing is written if one of them may not be. What the brief had and the draft has no more is left where it is, and
-    the receipt says so. Raises PermanentError.
+    the receipt says so. With `in_place` the folder is that of the brief: files that the run left as they were are not
+    written, and the others have to be as the run found or wrote them. Raises PermanentError.
     """
     base = "" if path in ("", ".") else f"{path.rstrip('/')}/"
-    files = {f"{base}{name}": file for name, file in draft.files.items()}
+    files, before = ({f"{base}{name}": file for name, file in each.files.items()} for each in (draft, brief))
+    if in_place:
+        files = {
+            name: file for name, file in files.items() if before.get(name) != file or in_place.has_written(root / name)
+        }
     check_files(actor, root, files)
+    if in_place:
+        with naming(actor):
+            for name, file in files.items():
+                found = before[name].content if name in before else None
+                in_place.require(root / name, name, found, file.content)
     write_files(actor, root, files)
+    if in_place:
+        for name, file in files.items():
+            in_place.note(root / name, file.content)
     gone = sorted(name for name in brief.files.keys() - draft.files.keys() if os.path.lexists(root / f"{base}{name}"))
     left = f"; left there, though it is no part of it: {', '.join(gone[:10])}" if gone else ""
     note = f"{counted(len(files), 'file')}, {sum(len(each.content) for each in files.values()):,} bytes"
@@ -97,22 +114,28 @@ _PLAIN: Final = re.compile(r"[^<>/\\]+")
 
 
 class FileOptions(ContentOptions, frozen=True):
-    """`path`: relative to the output folder; `{run}` and `{version}` stand for the run's id and the draft's number."""
+    """`path`: relative to the output folder; `{run}` and `{version}` stand for the run's id and the draft's number.
+
+    `in_place`: the path is where the brief came from, and nothing is replaced there that was changed since.
+    """
 
     path: str = ""
+    in_place: bool = False
 
 
 class _NoOptions(msgspec.Struct, frozen=True):
     """`stdout` has none."""
 
 
-def file_publisher(root: Path) -> Actor:
+def file_publisher(root: Path, published: Published | None = None) -> Actor:
     """The actor `file`, which writes the draft to a file below `root`, whole or not at all; options: FileOptions.
 
     A draft of several files goes into a folder, see `save_files`. Without a path the file or folder is named after the
     brief's source: `essay.redraft.md`, `src.redraft`. Publishing the same text again changes nothing and gives the same
-    receipt. It raises PermanentError when the path is not one that it may write.
+    receipt. It raises PermanentError when the path is not one that it may write. `published` is for the option
+    `in_place`.
     """
+    known: Published = {} if published is None else published
 
     @publisher(name="file", version=RELEASE)
     def save(draft: Draft, brief: Brief, context: Context) -> Receipt:
@@ -122,10 +145,19 @@ def file_publisher(root: Path) -> Actor:
             if options.path
             else _default(brief, draft, context.run)
         )
+        in_place = InPlace(context.run, known) if options.in_place else None
         if draft.media_type == FOLDER and not options.whole:
-            return save_files("file", root, path, draft, brief)
+            return save_files("file", root, path, draft, brief, in_place)
         content = content_of(draft, context, whole=options.whole).encode()
-        return save_file("file", root, path, content, draft.version)
+        if in_place is None:
+            return save_file("file", root, path, content, draft.version)
+        check_files("file", root, [path])
+        with naming("file"):
+            found = brief.text.encode()
+            in_place.require(root / path, path, found, BOM_UTF8 + found, content)
+        receipt = save_file("file", root, path, content, draft.version)
+        in_place.note(root / path, content)
+        return receipt
 
     return save
 

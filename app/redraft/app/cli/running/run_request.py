@@ -27,7 +27,7 @@ from redraft.app.subscribing.misfits import folded
 from redraft.app.wiring.local import open_readonly
 from redraft.app.workflows.actor_registry import build_actor_registry
 from redraft.app.workflows.briefs import check_pytest, check_tested, read_brief, workflow_for
-from redraft.app.workflows.publish_targets import ActorEnvironment, check_out, publish_to, refuse_folder
+from redraft.app.workflows.publish_targets import ActorEnvironment, check_out, guard_source, publish_to, refuse_folder
 from redraft.app.workflows.sources import (
     SHIPPED,
     PublishTarget,
@@ -99,6 +99,7 @@ def new_request(given: RunOptions, environment: ActorEnvironment, limit: int) ->
         check_pytest()
     plan, actors, _ = _prepare_with_actors(given, found, environment, brief)
     check_values(plan, brief.state)
+    plan = guard_source(plan, found.actors, brief.source)
     files = files_of(chosen, given.actors, found)
     return RunRequest(plan, actors, brief, given.key or "", files=files, tags=tags)
 
