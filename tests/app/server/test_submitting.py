@@ -277,6 +277,9 @@ def test_runs_go_on_after_the_server_was_killed(folder: Path) -> None:
         until((folder / "at-judge").exists)
         running.process.kill()
     (folder / "hold").unlink()
+    resumed = spawn("run", "--resume", run, folder=folder)
+    assert (resumed.code, resumed.out) == (2, "")
+    assert "name the file of its function, with --workflow file.py:name or --actors file.py" in resumed.err
     with served(folder, "loop.py") as running:
         assert ended(running, run)["outcome"] == "accepted"
     assert (folder / "published.txt").read_text() == "Tides more more\n"
