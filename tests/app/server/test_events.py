@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx
 import pytest
+from litestar.response.streaming import ASGIStreamingResponse
 from tests.app.cli_calls import said, until
 from tests.app.server.served import LOOP, Served, served
 
 from redraft.app.server.api import events
+from redraft.app.server.api.answers import Released
 from redraft.app.server.service import Readers, Service
 from redraft.events.backends import open_store
 from redraft.events.messages.filters import EVERYTHING
@@ -178,6 +180,36 @@ def test_more_readers_than_there_may_be_are_told_to_come_again(folder: Path) -> 
 def _is_free(running: Served) -> bool:
     with running.client.stream("GET", "/events/stream", params={"after": 0}) as again:
         return again.status_code == 200
+
+
+async def test_a_reader_who_is_cut_off_while_a_piece_is_sent_is_let_go() -> None:
+    """The response is still there: nothing waits until it is collected as garbage."""
+    readers = Readers()
+    sending = asyncio.Event()
+
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        with readers.one():
+            try:
+                yield b"x"
+            finally:
+                await asyncio.sleep(0)
+
+    async def stall(_: object) -> None:
+        sending.set()
+        await asyncio.Event().wait()
+
+    async def go_on() -> Any:
+        await asyncio.Event().wait()
+
+    response = ASGIStreamingResponse(iterator=Released(pieces()))
+    answering = asyncio.create_task(response.send_body(stall, go_on))
+    await sending.wait()
+    assert readers.count == 1
+    answering.cancel()
+    await asyncio.wait({answering})
+    async with asyncio.timeout(30):
+        while readers.count:  # noqa: ASYNC110 - it rings no bell
+            await asyncio.sleep(0.001)
 
 
 def test_a_slow_reader_is_told_how_far_it_is_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

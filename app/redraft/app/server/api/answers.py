@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Final, ParamSpec, TypeVar
 
 import msgspec
@@ -31,3 +31,22 @@ async def computed(make: Callable[P, object], *args: P.args, **kwargs: P.kwargs)
 async def beside(work: Callable[[], T]) -> T:
     """Returns what a function returns that would block the event loop; it is called on a thread."""
     return await asyncio.to_thread(work)
+
+
+class Released:
+    """Sends what a generator yields, and closes it once nobody is sent anything any more.
+
+    A response leaves it open, with all that it holds, where its reader is cut off while a piece is being sent.
+    """
+
+    def __init__(self, pieces: AsyncGenerator[bytes, None]) -> None:
+        self._pieces = pieces
+        self._closing: asyncio.Task[None] | None = None
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        if task := asyncio.current_task():
+            task.add_done_callback(self._close)
+        return self._pieces
+
+    def _close(self, _: asyncio.Task[object]) -> None:
+        self._closing = asyncio.create_task(self._pieces.aclose())

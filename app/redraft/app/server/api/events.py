@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, suppress
 from typing import Annotated, Final, TypeAlias
 
@@ -15,7 +15,7 @@ from litestar.params import HeaderParameter, QueryParameter, SkipValidation
 from litestar.response import Stream
 
 from redraft.app.process.times import moment_of
-from redraft.app.server.api.answers import answer
+from redraft.app.server.api.answers import Released, answer
 from redraft.app.server.api.parameters import Limit, Since, Until
 from redraft.app.server.problems import Refused, problem_of
 from redraft.app.server.service import Serves, Service
@@ -129,7 +129,7 @@ async def stream_events(
         told = f"{service.readers.count} readers follow events already; come again, or ask for pages"
         raise Refused(503, "streams", told, {"Retry-After": "5"})
     unbuffered = {"X-Accel-Buffering": "no"}
-    return Stream(_following(service, criteria, start), media_type="text/event-stream", headers=unbuffered)
+    return Stream(Released(_following(service, criteria, start)), media_type="text/event-stream", headers=unbuffered)
 
 
 async def _start(service: Service, after: int | None, criteria: EventFilter, otherwise: int) -> int:
@@ -184,7 +184,7 @@ async def _await_page(service: Service, criteria: EventFilter, after: int, limit
     return EventPage((), after)
 
 
-async def _following(service: Service, criteria: EventFilter, after: int) -> AsyncIterator[bytes]:
+async def _following(service: Service, criteria: EventFilter, after: int) -> AsyncGenerator[bytes, None]:
     """Yields the events after a position for one reader, however slow: it holds one batch of them at most."""
     feed = StoreFeed(service.runtime.store).read(after, criteria)
     with service.readers.one():
