@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,7 @@ from redraft.app.dashboard.addresses import read_query
 from redraft.app.dashboard.live import Broadcaster, Subject
 from redraft.app.dashboard.templating import release, render
 from redraft.app.server.access.identity import CSRF, KEY, NOBODY, Identity
-from redraft.app.server.api.answers import beside
+from redraft.app.server.api.answers import Released, beside
 from redraft.app.server.gzip_stream import HEADER, accepts_gzip, compress_piece
 from redraft.app.server.problems import Refused
 from redraft.app.server.service import Service
@@ -126,11 +126,11 @@ class Visit:
         if is_compressed := accepts_gzip(self.request.headers.get("accept-encoding", "")):
             headers["Content-Encoding"] = "gzip"
         stream = self._events(template, make, subject, who, is_compressed=is_compressed)
-        return Stream(stream, media_type="text/event-stream", headers=headers)
+        return Stream(Released(stream), media_type="text/event-stream", headers=headers)
 
     async def _events(
         self, template: str, make: Make, subject: Subject, who: str, *, is_compressed: bool
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Yields the fragment as server-sent events. What it shows depends on the address and on what one may do."""
 
         async def rendered() -> Callable[[], str]:
