@@ -18,6 +18,7 @@ from redraft.actors.runtime.coordinating.coordinator import outlasts_nothing
 from redraft.app.testing.broker import PARTITIONS, SimBroker
 from redraft.app.testing.check import faults_of
 from redraft.app.testing.choices import choosing_plan
+from redraft.app.testing.editing import edit_unasked
 from redraft.app.testing.endings import ending_plan, timed_plan
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
 from redraft.app.testing.garbage import apart
@@ -219,6 +220,9 @@ class _Deployment:
             self._start("teacher", lambda p: strike_lessons(self._world, p, learning))
         if (impatient := self._impatient) is not None:
             self._start("impatient people", lambda p: end_runs_amid_items(self._world, p, impatient))
+        editors = None if self._are_given else random_for(self._seed, "editors 157", 0.1)
+        if editors is not None:
+            self._start("editors", lambda p: edit_unasked(self._world, p, editors))
         self._start("people", lambda p: decide(self._world, p, unasked=self._unasked))
         draw_outages(self._world.broker, self._seed, lambda: self._is_looked_at, self._send_again)
         while self._loop.time() < LONGEST:
