@@ -136,6 +136,7 @@ class _Telling:
         self._version = 0
         self._later = START + timedelta(seconds=number * 3) - events[0].time
         self._events = iter(events)
+        self._ids: dict[str, str] = {}
         self._whole = len(events)
 
     @property
@@ -153,7 +154,9 @@ class _Telling:
 
     def _again(self, event: Recorded) -> NewEvent:
         number = f"{self.run}-{event.version}"
-        origin = Origin(number, event.actor, f"{self.run}-{event.version - 1}", self.run)
+        cause = self._ids.get(event.causation, event.causation)
+        self._ids[event.id] = number
+        origin = Origin(number, event.actor, cause, self.run)
         data = event.data
         if isinstance(data, RunStarted):
             data = replace(data, tags=(f"week-{self._random.randint(1, 52)}",))

@@ -169,11 +169,19 @@ def recorded(run: str, told: Sequence[Told]) -> tuple[Recorded, ...]:
 
 
 def stored(run: str, told: Sequence[Told]) -> tuple[Raw, ...]:
-    """These events as a store keeps them: 1.75 s apart, each caused by the one before, at position version + 100."""
+    """These events as a store keeps them: 1.75 s apart, at position version + 100, each caused by the one before.
+
+    A critique is caused by its request.
+    """
     raws: list[Raw] = []
     previous = GENESIS
+    asked: dict[str, int] = {}
     for version, (actor, event) in enumerate(told, start=1):
-        origin = Origin(f"{run}/{version}", actor, f"{run}/{version - 1}" if version > 1 else "", run)
+        path = getattr(event, "path", "")
+        cause = asked.get(path, version - 1) if isinstance(event, DraftCritiqued) else version - 1
+        if isinstance(event, StepRequested):
+            asked[path] = version
+        origin = Origin(f"{run}/{version}", actor, f"{run}/{cause}" if cause else "", run)
         encoded = encode_event(run, version, previous, START + timedelta(seconds=1.75 * (version - 1)), origin, event)
         raws.append((version, encoded.name, encoded.state, version + 100))
         previous = encoded.hash

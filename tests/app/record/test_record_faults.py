@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.app.cli_calls import call
+from tests.app.cli_calls import call, said
+from tests.forged import first_events, put_rows, rehashed
 from tests.streams import START, Told, article_told
 
 from redraft.events.backends import open_store
@@ -61,3 +62,16 @@ def test_the_whole_log_and_doctor_name_the_run() -> None:
     (records,) = [each for each in checks if each["name"] == "records"]
     assert records["level"] == "fail"
     assert "redraft quarantine RUN --reason" in records["message"]
+
+
+def test_a_false_cause_is_named_though_every_hash_fits(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said("run", "The sea is calm.", "--quiet")
+    rows = asyncio.run(first_events(f"sqlite:///{home}/store.db", 100))
+    at = next(index for index, row in enumerate(rows) if row.name.startswith("draft.critiqued"))
+    cause = json.loads(rows[0].state)["id"]
+    for name, forged in (("same", rehashed(rows, at)), ("false", rehashed(rows, at, causation=cause))):
+        monkeypatch.setenv("REDRAFT_STORE", url := f"sqlite:///{home}/{name}.db")
+        asyncio.run(put_rows(url, forged))
+        assert call("audit", "--all", "--verify").code == call("doctor", "--deep").code == (name == "false")
+    named = call("audit", "last", "--verify").err
+    assert f"event {at + 1} of run {rows[0].run} (draft.critiqued.v1): its cause is event {at}, which asked" in named

@@ -15,6 +15,7 @@ from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import RULES
 from redraft.events.messages.redaction import ERASED
 from redraft.projections.record_check.answers import answer_faults
+from redraft.projections.record_check.causes import cause_faults
 from redraft.projections.record_check.chain import (
     Deviates,
     Finding,
@@ -222,10 +223,11 @@ def check_events(
     """
     findings = [*chain_faults(events), *order_faults(events), *answer_faults(events), *draft_faults(events)]
     findings += place_faults(events)
-    if _is_readable(events) and not _has_holes(findings):
-        deviation = check_against_plan(_of_plan(events))
+    if not _has_holes(findings):
+        deviation = check_against_plan(_of_plan(events)) if _is_readable(events) else None
         if deviation and all(each.version != deviation.version for each in findings):
             findings.append(deviation)
+        findings += cause_faults(events)
     findings += [*source_findings(events, sources), *lesson_findings(events, strikes), *item_findings(events, sources)]
     return tuple(sorted(findings, key=lambda each: each.version))
 
