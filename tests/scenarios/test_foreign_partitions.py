@@ -15,7 +15,7 @@ from tests.events.rabbit_server import URL, clear, new_prefix, require_rabbitmq
 
 from redraft.app.cli.doctor.system_checks import broker_checks
 from redraft.app.settings.settings import read_settings
-from redraft.events.bus.port import DELIVERY_LIMIT, partition_of, partition_queue, work_queue
+from redraft.events.bus.port import DELIVERY_LIMIT, partition_of, work_queue
 from redraft.events.rabbit.topology import Kind, Names, queue_arguments
 
 FOREIGN = 1
@@ -81,7 +81,7 @@ def test_a_partition_with_the_settings_of_a_stranger_stops_no_run(there: Deploym
     declare(queue, x_queue_type="classic")
     begin(there)
     there.until("it is told", lambda: bool(told(there)))
-    assert {line["queue"] for line in told(there)} == {partition_queue(FOREIGN)}
+    assert {line["queue"] for line in told(there)} == {queue}
     assert f"queue {queue} is there with other settings" in told(there)[0]["error"]
     there.ended(*submit_to_each(there))
     [(level, message)] = check_of(there, queue)

@@ -36,6 +36,7 @@ from redraft.app.telemetry.sampling import sample
 from redraft.app.telemetry.telemetry import find_telemetry
 from redraft.app.wiring.coordinator_views import StepsAgenda
 from redraft.app.wiring.dead_letter_replies import DeadLetterReplies
+from redraft.app.wiring.dead_letters import queue_names
 from redraft.app.wiring.deployment import FOR_EVER, open_bus, open_survey, require_broker, require_store
 from redraft.app.wiring.lags import Lags
 from redraft.app.wiring.parts import (
@@ -89,7 +90,7 @@ async def coordinate(
     require_store(settings)
     async with opened(lambda: _servers(settings, log), patience, log) as servers:
         resources, store, bus = servers.resources, servers.resources.store, servers.bus
-        authority, tell = _authority(settings), partial(log_trouble, log)
+        authority, tell = _authority(settings), partial(log_trouble, log, queue_names(settings.broker_prefix))
         partitions = settings.inbox_partitions
         routes = AnswerRoutes(partitions)
         relay = Relay(store, bus, every_run, on_trouble=tell, reply_key=routes.key)
@@ -245,7 +246,7 @@ class Relaying:
             after = await lease.acquire(self._log_standby)
             await _require_same_log(store, after, resources.settings.store)
             log.info("relaying", after=after)
-            tell = partial(log_trouble, log)
+            tell = partial(log_trouble, log, queue_names(resources.settings.broker_prefix))
             reply_key = self._routes.key
             self._relay = Relay(store, resources.bus, every_run, self._publisher, tell, reply_key=reply_key)
             doubtful = self._began if lease.is_first else await store.head()  # first, as it may raise

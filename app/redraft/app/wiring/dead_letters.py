@@ -1,10 +1,11 @@
-"""The facts about dead letters, with the names that queues have on the broker."""
+"""The names that queues have on the broker, and the facts about dead letters."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from redraft.events.bus.port import DeadLetter
+from redraft.actors.runtime.relaying.event_publisher import TOPIC
+from redraft.events.bus.port import DEAD_LETTERS, DeadLetter
 from redraft.events.errors import InputError
 
 
@@ -13,12 +14,13 @@ def queue_names(prefix: str) -> Callable[[str], str]:
     from redraft.events.rabbit.topology import Names  # only those who look at dead letters wait for its import
 
     names = Names(prefix)
+    reserved = {DEAD_LETTERS: names.dead_letters, TOPIC: names.events}
 
     def there(queue: str) -> str:
         try:
             return names.there(queue)
         except InputError:
-            return queue
+            return reserved.get(queue, queue)
 
     return there
 

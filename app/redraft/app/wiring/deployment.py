@@ -30,6 +30,7 @@ from redraft.app.settings.settings import LOCAL, Settings
 from redraft.app.subscribing.feed import BrokerFeed
 from redraft.app.subscribing.subscriber import Subscriber
 from redraft.app.telemetry.telemetry import find_telemetry
+from redraft.app.wiring.dead_letters import queue_names
 from redraft.app.wiring.local import build_client, open_readonly
 from redraft.app.wiring.parts import build_worker, every_run, log_trouble, stop_cancelled
 from redraft.app.wiring.stores import hold_lease_of, open_store_of, open_views_of
@@ -260,7 +261,7 @@ def _worker(
         where = {"path": request.path, "attempt": request.attempt, "run": request.run}
         log.error("actor raised", actor=f"{actor.role} {actor.name}", **where, traceback=traceback_of(error))
 
-    tell = partial(log_trouble, log)
+    tell = partial(log_trouble, log, queue_names(settings.broker_prefix))
     return build_worker(
         settings, actors, bus, isolation, differs, peers=peers, on_restart=again, on_trouble=tell, on_error=failed
     )

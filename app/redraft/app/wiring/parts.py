@@ -227,17 +227,20 @@ def _trace_fields(event: Recorded) -> dict[str, str]:
     return {"trace_id": context.trace_id} if context else {}
 
 
-def log_trouble(log: FilteringBoundLogger, trouble: Trouble) -> None:
-    """Logs what is wrong with one run or one queue, while everything else goes on."""
+def log_trouble(log: FilteringBoundLogger, there: Callable[[str], str], trouble: Trouble) -> None:
+    """Logs what is wrong with one run or one queue, while everything else goes on.
+
+    `there` gives a queue its name on the broker.
+    """
     match trouble:
         case Refused(run, position, path, fault):
             log.error("step refused", run=run, position=position, path=path, error=fault)
         case LeftOut(run, position, fault):
             log.error("left out", run=run, position=position, error=fault)
         case Blocked(queue, fault):
-            log.warning("queue cannot be used", queue=queue, error=fault)
+            log.warning("queue cannot be used", queue=there(queue), error=fault)
         case Freed(queue):
-            log.info("queue can be used", queue=queue)
+            log.info("queue can be used", queue=there(queue))
         case _:
             assert_never(trouble)
 

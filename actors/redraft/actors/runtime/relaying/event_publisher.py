@@ -95,7 +95,7 @@ class EventAnnouncer:
                     self._room.clear()
                     await self._room.wait()
         except TimeoutError:
-            self._skip(f"{TOPIC} took nothing within {self._slow:g} seconds")
+            self._skip(f"it took nothing within {self._slow:g} seconds")
         else:
             if not self._skips:
                 self._put(sent)

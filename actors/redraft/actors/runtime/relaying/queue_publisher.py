@@ -202,7 +202,7 @@ class QueuePublisher:
     def _block(self, queue: str, messages: Sequence[OutgoingMessage], fault: str) -> None:
         self._hold(queue, messages)
         if queue not in self._recovering:
-            slow = f"{queue} took nothing within {self._slow:g} seconds: it is full, bounded, or cannot be reached"
+            slow = f"it took nothing within {self._slow:g} seconds: it is full, bounded, or cannot be reached"
             self._on_trouble(Blocked(queue, fault or slow))
             self._recovering[queue] = asyncio.create_task(self._recover(queue))
 
