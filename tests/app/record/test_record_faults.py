@@ -12,7 +12,7 @@ from tests.forged import first_events, put_rows, rehashed
 from tests.streams import START, Told, article_told
 
 from redraft.events.backends import open_store
-from redraft.events.messages.domain_events import DraftCritiqued, LoopEnded
+from redraft.events.messages.domain_events import DraftCritiqued, IterationStarted, LoopEnded
 from redraft.events.messages.envelope import Origin
 from redraft.events.store.event_store import NewEvent
 
@@ -75,3 +75,14 @@ def test_a_false_cause_is_named_though_every_hash_fits(home: Path, monkeypatch: 
         assert call("audit", "--all", "--verify").code == call("doctor", "--deep").code == (name == "false")
     named = call("audit", "last", "--verify").err
     assert f"event {at + 1} of run {rows[0].run} (draft.critiqued.v1): its cause is event {at}, which asked" in named
+
+
+def test_doctor_names_the_event_of_a_run_whose_path_is_not_in_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REDRAFT_STORE", "sqlite:///redraft.db")
+    put("bad", [*article_told()[:2], ("somebody", IterationStarted("Nowhere", 1))])
+    (told,) = [line for line in call("doctor").out.splitlines() if "cannot be built" in line]
+    assert "run bad cannot be read from event 3 on: it does not follow from the events before it" in told
+    assert "its path Nowhere names no step of the plan; redraft audit bad --verify" in told

@@ -13,6 +13,7 @@ from redraft.events.errors import CodecError, RedraftError, SetAside, UnknownRul
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import (
     ApprovalExpired,
+    DomainEvent,
     DraftApproved,
     DraftMade,
     DraftRejected,
@@ -20,7 +21,9 @@ from redraft.events.messages.domain_events import (
     RunStarted,
 )
 from redraft.events.messages.envelope import Entry, Recorded, Unreadable
-from redraft.projections.display import quoted
+from redraft.events.messages.plan import nodes_of
+from redraft.projections.display import plain, quoted
+from redraft.projections.run_views.narrative import plan_path
 
 NEW: Final = RunState()
 
@@ -127,4 +130,12 @@ def _follow(state: RunState, recorded: Recorded) -> RunState:
     except UnknownRules:
         raise
     except Exception as error:
-        raise _Strange(recorded, f": {error}" if isinstance(error, RedraftError) else "") from error
+        why = f": {error}" if isinstance(error, RedraftError) else _why_elsewhere(state, event)
+        raise _Strange(recorded, why) from error
+
+
+def _why_elsewhere(state: RunState, event: DomainEvent) -> str:
+    """Returns that an event is about no place in its plan; empty where it is about one, or about none."""
+    path = getattr(event, "path", "")
+    is_known = not path or plan_path(path) in dict(nodes_of(state.plan.steps))
+    return "" if is_known else f": its path {plain(path)} names no step of the plan"

@@ -22,6 +22,7 @@ from redraft.app.process.logs import shown_url
 from redraft.app.record.clock_times import CLOCKS_SHOW, runs_of_strange_times
 from redraft.app.record.copying.with_texts import find_command
 from redraft.app.settings.settings import LOCAL, Settings
+from redraft.app.subscribing.misfits import folded
 from redraft.app.wiring.deployment import MEMORY
 from redraft.app.wiring.stores import open_store_of, open_views_of
 from redraft.events.backends import may_have_subscriptions, open_subscriptions, read_http_workers, read_lease
@@ -30,6 +31,7 @@ from redraft.events.errors import (
     EncryptionKeyMissing,
     IncompatibleStore,
     InputError,
+    RedraftError,
     StoreError,
     Tampered,
     UnknownName,
@@ -272,7 +274,7 @@ async def _requests(store: EventStore, runs: Sequence[str]) -> Check:
                 await _make_all(store, events)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a run concerns that run alone
             raise_if_unavailable(error)
-            left_out[run] = error_message(error)
+            left_out[run] = _why_left_out(events, error)
     if left_out:
         run, fault = next(iter(left_out.items()))
         said = (
@@ -284,6 +286,15 @@ async def _requests(store: EventStore, runs: Sequence[str]) -> Check:
         said = f"{counted(len(refused), 'step')} failed {because}, the last in {refused[0]}; see redraft audit"
         return Check("requests", "warn", said)
     return Check("requests", "ok", "every open request can be built")
+
+
+def _why_left_out(events: Sequence[Recorded], error: Exception) -> str:
+    """Returns the first event that does not follow from those before it; where all do, the error itself."""
+    try:
+        folded(events)
+    except RedraftError as misfit:
+        return error_message(misfit)
+    return error_message(error)
 
 
 def _is_refused(event: Recorded) -> bool:
