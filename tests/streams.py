@@ -22,8 +22,10 @@ from redraft.events.messages.domain_events import (
     LoopEnded,
     RunEnded,
     RunStarted,
+    StepAnswered,
     StepFailed,
     StepRequested,
+    VerdictLate,
 )
 from redraft.events.messages.envelope import Origin, Recorded
 from redraft.events.messages.plan import Parallel, Plan, Repeat, Role, Step
@@ -171,14 +173,14 @@ def recorded(run: str, told: Sequence[Told]) -> tuple[Recorded, ...]:
 def stored(run: str, told: Sequence[Told]) -> tuple[Raw, ...]:
     """These events as a store keeps them: 1.75 s apart, at position version + 100, each caused by the one before.
 
-    A critique is caused by its request.
+    An answer is caused by its request.
     """
     raws: list[Raw] = []
     previous = GENESIS
     asked: dict[str, int] = {}
     for version, (actor, event) in enumerate(told, start=1):
         path = getattr(event, "path", "")
-        cause = asked.get(path, version - 1) if isinstance(event, DraftCritiqued) else version - 1
+        cause = asked.get(path, version - 1) if isinstance(event, StepAnswered | VerdictLate) else version - 1
         if isinstance(event, StepRequested):
             asked[path] = version
         origin = Origin(f"{run}/{version}", actor, f"{run}/{cause}" if cause else "", run)

@@ -164,7 +164,7 @@ def test_what_came_when_its_time_had_come_is_led_back_to_what_set_the_time():
         )
     ]
     told = entries(events)
-    assert [entry.cause for entry in told] == [0, 1, 1, 3, 3]
+    assert [entry.cause for entry in told] == [0, 1, 1, 2, 3]
     assert told[4].details == ("the wait after event 3 was over",)
 
 
