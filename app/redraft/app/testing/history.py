@@ -16,6 +16,7 @@ import msgspec
 from redraft.actors.plans.paths import steps_in
 from redraft.actors.runtime.coordinating.coordinator import outlasts_nothing
 from redraft.app.testing.broker import PARTITIONS, SimBroker
+from redraft.app.testing.chapters import chaptered_plan
 from redraft.app.testing.check import faults_of
 from redraft.app.testing.choices import choosing_plan
 from redraft.app.testing.editing import edit_unasked
@@ -164,6 +165,7 @@ class _Deployment:
         self._vary("wall time 16", 0.1, timed_plan)
         items = self._vary("items 1657", 0.15, itemized_plan)
         self._impatient = None if items is None else random_for(seed, "items ended 64", 0.3)
+        self._chapters = self._vary("chapters 12079", 0.12, chaptered_plan)
         self._world.recalls = any(step.reuse == "always" for plan in self._plans for _, step in steps_in(plan.steps))
         self._coordinators = self._random.choice((1, 2, 2, 3, 4))
         if not self._are_given and random_for(seed, "outlasts 574843", 0.15) is None:
@@ -220,7 +222,7 @@ class _Deployment:
             self._start("teacher", lambda p: strike_lessons(self._world, p, learning))
         if (impatient := self._impatient) is not None:
             self._start("impatient people", lambda p: end_runs_amid_items(self._world, p, impatient))
-        editors = None if self._are_given else random_for(self._seed, "editors 157", 0.1)
+        editors = None if self._are_given else self._chapters or random_for(self._seed, "editors 157", 0.1)
         if editors is not None:
             self._start("editors", lambda p: edit_unasked(self._world, p, editors))
         self._start("people", lambda p: decide(self._world, p, unasked=self._unasked))

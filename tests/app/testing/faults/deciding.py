@@ -44,6 +44,22 @@ DECIDING = [
         16,
     ),
     Fault(
+        "loop ended before the last of its inner loops",
+        "actors.deciding.interpreter",
+        "_may_be_unfinished",
+        'top.due == "state" or (top.due == "output" and state.rules >= INNER_LOOPS_FIRST)',
+        'top.due == "state"',
+        73,
+    ),
+    Fault(
+        "edit that nobody judges",
+        "actors.deciding.steering",
+        "_judges_no_single_draft",
+        "return not has_critics(loop) and any(needs_judges(state, each) for each in (loop, *inside))",
+        "return False",
+        73,
+    ),
+    Fault(
         "judge's choice accepted without the loop's critics",
         "actors.deciding.evolve",
         "_choose_candidate",
