@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from tests.actors.deciding.test_rules_two import IMPROVE, JUDGE, OTHER, WRITE, begun, play, played
-from tests.properties.test_deciding_properties import RUN, Run, step
+from tests.properties.test_deciding_properties import NOW, RUN, Run, step
 from tests.streams import recorded
 
+from redraft.actors.deciding.forking import begin_fork
 from redraft.actors.deciding.steering import why_void
-from redraft.events.messages.commands import EditDraft
+from redraft.events.messages.commands import EditDraft, StartRun
 from redraft.events.messages.conditions import Condition, elapsed, outputs, score
-from redraft.events.messages.content import MAX_DRAFT_BYTES, DraftRef, new_draft
-from redraft.events.messages.domain_events import DraftEdited, LoopEnded
+from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief, DraftRef, new_draft
+from redraft.events.messages.domain_events import DraftEdited, LoopEnded, Parent
 from redraft.events.messages.plan import Node, Parallel, Plan, Repeat
 from redraft.projections.record_check.check import check_events
 
 INNER = Repeat("Inner", score >= 0.8, 2, (JUDGE, IMPROVE))
 AGAIN = step("refiner", "again")
 JUDGED = Parallel("Best", (step("refiner", "one"), step("refiner", "two")), judge=OTHER)
+CHOSEN = Repeat("Chosen", score >= 0.9, 2, (JUDGED,))
+WHEN = "edit a draft "
 
 
 def is_sound(run: Run) -> bool:
@@ -42,16 +46,19 @@ def test_a_loop_does_not_end_before_the_last_of_its_inner_loops(rules: int, ende
 
 
 UNJUDGED = [
-    pytest.param((AGAIN, INNER), outputs >= 2, id="critics-inside"),
-    pytest.param((JUDGED,), score >= 0.9, id="a-judge-alone"),
+    pytest.param((AGAIN, INNER), outputs >= 2, f"{WHEN}while Inner has it, or once people are asked", id="critics"),
+    pytest.param((JUDGED,), score >= 0.9, f"{WHEN}once people are asked", id="a-judge-alone"),
+    pytest.param((AGAIN, CHOSEN), elapsed >= 60, f"{WHEN}once people are asked", id="a-judge-inside"),
 ]
 
 
-@pytest.mark.parametrize(("body", "until"), UNJUDGED)
-def test_an_edit_that_nobody_would_judge_is_refused_with_the_reason(body: tuple[Node, ...], until: Condition) -> None:
+@pytest.mark.parametrize(("body", "until", "remedy"), UNJUDGED)
+def test_an_edit_that_nobody_would_judge_is_refused_with_the_reason(
+    body: tuple[Node, ...], until: Condition, remedy: str
+) -> None:
     run = played(Plan("p", (WRITE, Repeat("Outer", until, 1, body))), "one", rules=9)
     said = EditDraft(RUN, DraftRef(1, new_draft(1, "one").sha256), "mine", by="ann")
-    assert why_void(run.state, said, MAX_DRAFT_BYTES).startswith("nobody in Outer itself judges a draft")
+    assert why_void(run.state, said, MAX_DRAFT_BYTES) == f"no critic in Outer itself would judge it; {remedy}"
     assert run.send(said) == ()
 
 
@@ -74,3 +81,15 @@ def test_the_checker_names_an_edit_that_nobody_would_judge() -> None:
     edited = DraftEdited(new_draft(2, "mine"), DraftRef(1, new_draft(1, "one").sha256), "ann")
     [fault] = check_events(recorded(RUN, [("somebody", event) for event in (*run.events, edited)]))
     assert "in which nobody would judge it" in fault.message
+
+
+def test_a_fork_repeats_an_edit_of_its_parent_also_with_a_condition_under_which_it_would_be_refused() -> None:
+    plan = Plan("p", (WRITE, Repeat("Outer", elapsed >= 60, 2, (JUDGED,))))
+    run = played(plan, "one", rules=9)
+    assert run.send(EditDraft(RUN, DraftRef(1, new_draft(1, "one").sha256), "mine", by="ann"))
+    past = recorded(RUN, [("somebody", event) for event in run.events])
+    changed = replace(plan, steps=(WRITE, replace(plan.steps[1], until=score >= 0.9)))
+    start = StartRun("fork", changed, Brief("brief"), parent=Parent(RUN, len(past)))
+    first, *rest = recorded("fork", [("somebody", event) for event in begin_fork(start, past, NOW).events])
+    repeated = [replace(event, repeats=of.id) for event, of in zip(rest, past[1:], strict=False)]
+    assert check_events([first, *repeated, *rest[len(repeated) :]]) == ()

@@ -15,11 +15,13 @@ from redraft.events.messages.domain_events import (
     DraftRefined,
     LoopEnded,
     RunEnded,
+    RunStarted,
     StepFailed,
     StepRequested,
     VerdictLate,
 )
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import Parallel, nodes_of
 from redraft.projections.record_check import check_events
 
 Run = Sequence[Recorded]
@@ -28,7 +30,7 @@ Run = Sequence[Recorded]
 @cache
 def runs() -> tuple[Run, ...]:
     """The runs of some simulated histories."""
-    events = [(seed, event) for seed in range(12) for event in history(seed, Setting()).events]
+    events = [(seed, event) for seed in range(14) for event in history(seed, Setting()).events]
     kept: dict[tuple[int, str], list[Recorded]] = {(seed, event.run): [] for seed, event in events}
     for seed, event in events:
         kept[seed, event.run].append(event)
@@ -117,3 +119,24 @@ def test_an_answer_is_due_within_what_its_step_may_take(days: int) -> None:
 def test_a_time_at_the_end_of_the_calendar_is_found_too(due: datetime) -> None:
     run, at = where(lambda event: isinstance(event.data, StepRequested))
     assert ("due", at) in found(run, at, data=replace(run[at].data, due=due))
+
+
+def test_a_critic_of_a_panel_may_be_asked_after_the_time_of_the_panel() -> None:
+    """As a budget has critics asked one after the other: it is due already then."""
+    panels = [run for run in runs() if "Panel" in hurried(run)]
+    run, at = next((run, at) for run in panels for at, event in enumerate(run) if is_asked_in_panel(event))
+    asked = run[at].data
+    assert isinstance(asked, StepRequested)
+    before = replace(asked, due=run[at].time - timedelta(seconds=1))
+    assert "due" not in [code for code, _ in found(run, at, data=before)]
+
+
+def hurried(run: Run) -> list[str]:
+    """The names of the panels of a run's plan that have a deadline."""
+    begun = run[0].data
+    assert isinstance(begun, RunStarted)
+    return [node.name for _, node in nodes_of(begun.plan.steps) if isinstance(node, Parallel) and node.deadline]
+
+
+def is_asked_in_panel(event: Recorded) -> bool:
+    return isinstance(event.data, StepRequested) and "/Panel/" in event.data.path

@@ -189,7 +189,7 @@ def _end_loop_if_met(state: RunState, top: Frame, loop: Repeat, now: datetime) -
 
     The condition is checked when critics or free steps have answered, the run's state has changed, or an inner loop has
     ended, never on an old score. By rules 6 a loop with critics of its own waits for them; values of the state alone
-    end no loop whose draft is unfinished, and by rules 9 nothing that an inner loop ended with does.
+    end no loop whose draft is unfinished, and by rules 9 neither does the end of an inner loop, nor a judge's choice.
     """
     if top.closing:
         return _end_closed_loop(state, top, loop, now, Verdict(*top.closing)) if top.index == len(top.body) else None

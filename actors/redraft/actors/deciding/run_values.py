@@ -117,7 +117,7 @@ def visible_values(state: RunState, top: Frame) -> Values:
 
 
 def is_unfinished(state: RunState, top: Frame, loop: Repeat) -> bool:
-    """Returns whether values of the state alone cannot end a loop yet, as its iteration has no finished draft.
+    """Returns whether a loop cannot end yet by values, nor (rules 9) after an inner loop: its draft is not finished.
 
     So it is while an inner loop is still to work on the draft; and after a step that looks at no draft, in a loop
     without critics, while the body is to make another one for an inner loop to work on.

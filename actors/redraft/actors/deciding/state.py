@@ -308,7 +308,7 @@ CRITICS_DECIDE: Final = 8
 """The rules from which on the judge's word on the best of several drafts is not that of a loop's critics."""
 
 INNER_LOOPS_FIRST: Final = 9
-"""The rules from which on no loop ends as an inner loop has ended, while another one is still to work on the draft."""
+"""The rules from which on the end of an inner loop ends no loop while another one is still to work on the draft."""
 
 
 def needs_judges(state: RunState, loop: Repeat) -> bool:

@@ -20,7 +20,14 @@ from redraft.actors.deciding.state import (
     with_top,
 )
 from redraft.actors.plans.endings import is_question
-from redraft.actors.plans.paths import closing_body, find_loop, has_critics, is_critic, steps_right_before
+from redraft.actors.plans.paths import (
+    closing_body,
+    find_loop,
+    has_critics,
+    is_critic,
+    judges_itself,
+    steps_right_before,
+)
 from redraft.events.errors import ContentError, PlanError
 from redraft.events.messages.commands import (
     ApproveDraft,
@@ -102,16 +109,23 @@ def _fault_of_edit(state: RunState, message: EditDraft, limit: int) -> str:
     if not fits:
         return "an edit is taken up in a loop, or while people are asked to approve; it is neither now"
     if not state.approval and top.node is not None and _judges_no_single_draft(state, top.node):
-        return f"nobody in {top.node.name} itself judges a draft; edit it while a loop inside, or an approval, has it"
+        return f"no critic in {top.node.name} itself would judge it; edit a draft {_where_judged(top.node)}"
     return ""
 
 
 def _judges_no_single_draft(state: RunState, loop: Repeat) -> bool:
-    """Returns whether a person's draft could leave a loop unjudged, though others are judged: its critics stand in
-    loops inside alone, or only a judge compares drafts.
+    """Returns whether a person's draft could leave a loop unjudged though its other drafts are judged.
+
+    So it is where only loops inside it have critics, or a judge that compares several drafts is all that it has.
     """
     inside = [each for _, each in loops_of(loop.body)]
-    return not has_critics(loop) and any(needs_judges(state, each) for each in (loop, *inside))
+    return not has_critics(loop) and (needs_judges(state, loop) or any(map(judges_itself, inside)))
+
+
+def _where_judged(loop: Repeat) -> str:
+    """Returns when a person's draft would be judged, in a loop without critics of its own."""
+    names = [each.name for _, each in loops_of(loop.body) if has_critics(each)]
+    return f"while {' or '.join(names)} has it, or once people are asked" if names else "once people are asked"
 
 
 def request_approval(state: RunState, event: ApprovalRequested) -> RunState:

@@ -8,12 +8,14 @@ import gc
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from math import inf
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 from redraft.events.errors import BusError, IncompatibleStore, MessageTooLarge, RedraftError, StoreError
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+    from tenacity import AsyncRetrying
 
 
 @asynccontextmanager
@@ -45,6 +47,9 @@ class Drains(Protocol):
     def drain(self) -> Awaitable[None] | None: ...
 
 
+FIRST_WAIT: Final = 0.1
+"""The pause, in seconds, after the first attempt to reach a server; to each up to a second is added, by chance."""
+
 LONGEST_WAIT: Final = 5.0
 """The longest pause, in seconds, between two attempts to reach a server."""
 
@@ -60,11 +65,8 @@ async def opened(
 
     Raises the last BusError or StoreError after that.
     """
-    import stamina  # it takes a while, and only those who serve need it
-
     async with AsyncExitStack() as stack:
 
-        @stamina.retry(on=may_pass, attempts=None if patience else 1, timeout=patience or None, wait_max=LONGEST_WAIT)
         async def enter() -> T:
             try:
                 return await stack.enter_async_context(entering())
@@ -72,7 +74,7 @@ async def opened(
                 log.warning("not reached", error=str(error))
                 raise
 
-        yield await enter()
+        yield await _retrying(patience)(enter)
 
 
 async def all_kept_up(parts: dict[str, Part], log: FilteringBoundLogger) -> None:
@@ -83,10 +85,7 @@ async def all_kept_up(parts: dict[str, Part], log: FilteringBoundLogger) -> None
 
 async def retry_forever(name: str, part: Part, log: FilteringBoundLogger) -> None:
     """Runs a part; when its server is away, tries again, first soon and then less and less often."""
-    import stamina  # it takes a while, and only those who serve need it
-
-    attempts = stamina.retry_context(may_pass, attempts=None, timeout=None, wait_max=LONGEST_WAIT)
-    async for attempt in attempts:
+    async for attempt in _retrying(inf):
         with attempt:
             try:
                 async with together([part()]) as tasks:  # of a group of errors, the one that says why
@@ -94,6 +93,18 @@ async def retry_forever(name: str, part: Part, log: FilteringBoundLogger) -> Non
             except (BusError, StoreError) as error:
                 is_over_soon(name, log, error)
                 raise
+
+
+def _retrying(patience: float) -> AsyncRetrying:
+    """Returns what tries again, first soon and then less and less often, for so many seconds after the first time."""
+    import tenacity  # it takes a while, and only those who serve need it
+
+    return tenacity.AsyncRetrying(
+        retry=tenacity.retry_if_exception(may_pass),
+        stop=tenacity.stop_after_delay(patience) if patience else tenacity.stop_after_attempt(1),
+        wait=tenacity.wait_exponential_jitter(FIRST_WAIT, LONGEST_WAIT),
+        reraise=True,
+    )
 
 
 @asynccontextmanager
@@ -113,7 +124,7 @@ async def drained(part: Drains, drain: asyncio.Event | None) -> AsyncIterator[No
         waiting.cancel()
 
 
-def may_pass(error: Exception) -> bool:
+def may_pass(error: BaseException) -> bool:
     """Returns whether this error may be over in a while: not for a store not made by Redraft, or a large message."""
     return isinstance(error, BusError | StoreError) and not isinstance(error, IncompatibleStore | MessageTooLarge)
 

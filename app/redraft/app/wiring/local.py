@@ -288,12 +288,14 @@ class _LocalParts:
             return
         async with self._adopting:
             sent = 2 if run in self._adopted else 1
-            if run in self._owned or await self._has_ended(run):
+            if run in self._owned:
                 return
             self._adopted.add(run)
             self._owned.add(run)
             try:
                 await self.resending.resend(run, sent=sent)
+                if await self._has_ended(run):  # whoever ends it later tells `let_go`
+                    self._owned.discard(run)
             except BaseException:
                 self._owned.discard(run)
                 raise

@@ -17,7 +17,6 @@ import msgspec
 
 from redraft.events.errors import CodecError, InputError, Tampered, UnknownName
 from redraft.events.messages.commands import MESSAGE_NAMES, WORK_NAMES, Message, Work
-from redraft.events.messages.content import Moment
 from redraft.events.messages.domain_events import (
     DomainEvent,
     RunStarted,
@@ -44,7 +43,7 @@ class _Stored(msgspec.Struct, Generic[T], frozen=True, gc=False, omit_defaults=T
     """An event as the store keeps it. The hash comes first, so that the remaining bytes can be hashed as they are."""
 
     id: str
-    time: Moment
+    time: datetime
     previous: str
     actor: str
     data: T

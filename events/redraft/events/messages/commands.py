@@ -301,10 +301,7 @@ ANSWERS: Final = (Critiqued, Refined, Generated, Published, Completed, Failed, C
 
 
 class ApproveDraft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A person approves the draft of this version and hash, and no other, at the step of this path that asks for it.
-
-    Without a `step` it counts for the first that asks about the draft.
-    """
+    """A person approves the draft of this version and hash, at the `step` of this path; without one, at the first."""
 
     run: str
     draft: DraftRef
@@ -315,7 +312,7 @@ class ApproveDraft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class RejectDraft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A person rejects the draft of this version and hash; `reason` is the feedback, `step` as in `ApproveDraft`."""
+    """A person rejects the draft of this version and hash, as `ApproveDraft`; `reason` is the feedback."""
 
     run: str
     draft: DraftRef

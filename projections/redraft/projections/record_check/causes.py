@@ -8,7 +8,7 @@ from typing import Final
 
 from redraft.events.messages.domain_events import RunStarted, StepAnswered, StepFailed, StepRequested, VerdictLate
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import steps_of
+from redraft.events.messages.plan import Parallel, Plan, nodes_of, steps_of
 from redraft.projections.record_check.chain import Finding, finding_at
 from redraft.projections.record_check.run_state import place_of
 
@@ -58,6 +58,7 @@ class _Causes:
     def __init__(self, events: Sequence[Recorded]) -> None:
         begun = events[0].data if events else None
         self._steps = dict(steps_of(begun.plan.steps)) if isinstance(begun, RunStarted) else {}
+        self._hurried = frozenset(_hurried_places(begun.plan)) if isinstance(begun, RunStarted) else frozenset()
         self._ids = {event.id: event for event in events}
         self._requests: dict[tuple[str, int], Recorded] = {}
         self._failures: dict[tuple[str, int], Recorded] = {}
@@ -90,12 +91,26 @@ class _Causes:
             yield finding_at("cause", event, f"event {cause.version}, its cause, is not before it")
 
     def faults_of_due(self, event: Recorded, asked: StepRequested) -> Iterator[Finding]:
-        """Yields a fault for an answer that is due at once, or later than its step may take."""
-        step = self._steps.get(place_of(asked.path))
-        longest = _GRACE + (step.timeout if step else 0)
-        if not 0 < (_in_utc(asked.due) - _in_utc(event.time)).total_seconds() <= longest + _MICROSECOND:
+        """Yields a fault for an answer that is due later than its step may take, or at once.
+
+        It may be due at once where the time of its panel, or of the whole run, may be over already.
+        """
+        place = place_of(asked.path)
+        step = self._steps.get(place)
+        longest, left = _GRACE + (step.timeout if step else 0), _in_utc(asked.due) - _in_utc(event.time)
+        is_late = left.total_seconds() > longest + _MICROSECOND
+        if is_late or (left.total_seconds() <= 0 and place not in self._hurried):
             said = f"its answer is due within {longest:g} seconds, not at {asked.due.isoformat()}"
             yield finding_at("due", event, said)
+
+
+def _hurried_places(plan: Plan) -> Iterator[str]:
+    """Yields the places of the steps whose time may be over before they are asked."""
+    if any(budget is not None and budget.seconds is not None for budget in (plan.budget, plan.daily)):
+        yield from (place for place, _ in steps_of(plan.steps))
+    for place, node in nodes_of(plan.steps):
+        if isinstance(node, Parallel) and node.deadline is not None:
+            yield from (f"{place}/{step.name}" for step in node.steps)
 
 
 def _in_utc(time: datetime) -> datetime:

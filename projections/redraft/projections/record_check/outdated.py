@@ -16,7 +16,7 @@ _MAKE: Final = ("generator", "refiner")
 
 
 def is_to_be_made(walk: Walk, frame: Frame) -> bool:
-    """Returns whether an iteration's draft is yet to be made, so that no value of the state can end the loop.
+    """Returns whether an iteration's draft is not finished, so that no value or inner loop's end can end the loop.
 
     A loop in its body comes before the next draft, or, where no critic judges, a step has answered that looks at none,
     and a draft and then such a loop come.

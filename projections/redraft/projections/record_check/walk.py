@@ -281,7 +281,7 @@ class Walk:
         top = self.top
         if not self.asking and (top.loop is None or top.closing or top.review is not None):
             raise Deviates("edit", event, "a person's draft was used where the plan allows no edit")
-        if not self.asking and self.rules >= 9 and self._rates_no_single_draft(top):
+        if not (self.asking or self.repeats(event)) and self.rules >= 9 and self._rates_no_single_draft(top):
             raise Deviates("edit", event, "a person's draft was used in a loop in which nobody would judge it")
         self.edits += 1
         self.drafts = ref.version
@@ -292,7 +292,7 @@ class Walk:
         """Returns whether critics stand in loops inside a loop alone, or only a judge compares its drafts."""
         if frame.loop is None or critics_of(frame.loop):
             return False
-        return self.needs_rating(frame) or any(critics_of(each) for _, each in loops_of(frame.loop.body))
+        return self.needs_rating(frame) or any(judges_itself(each) for _, each in loops_of(frame.loop.body))
 
     def _asks_again(self, event: Recorded, data: events.StepRequested) -> bool:
         """Returns whether a fork repeats a request that its parent had no answer to."""

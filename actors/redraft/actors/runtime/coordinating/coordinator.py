@@ -250,7 +250,10 @@ class Coordinator:
         try:
             fault = why_unfit(start, past)
         except (LookupError, AssertionError, AttributeError, TypeError, ValueError) as error:
-            fault = f"the events of run {parent.run} cannot be followed: {error!r}"
+            fault = (
+                f"the first {parent.version} events of run {parent.run} cannot be followed with what the fork changes "
+                f"({error!r}); fork it at an earlier event"
+            )
         if fault:
             raise InputError(f"run {start.run} cannot begin as a fork: {fault}")
         return past

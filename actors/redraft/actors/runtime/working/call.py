@@ -162,7 +162,7 @@ class Call:
             return failed_outcome(self._work.request, "error", said_by(error) or type(error).__name__, retryable=False)
         except StepError as error:
             return failed_outcome(self._work.request, "error", said_by(error) or type(error).__name__)
-        except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - whatever a worker's function raises is its outcome
+        except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - what a function raises is its outcome
             self._on_error(self._actor, self._work.request, error)
             what = describe_error(error, self._actor.function)
             return self._failed_outcome("error", what, retryable=not isinstance(error, FAULTS_OF_CODE))

@@ -10,7 +10,6 @@ from contextlib import redirect_stdout, suppress
 from typing import Final
 
 import msgspec
-import stamina.instrumentation
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import DEFAULT_MAX_REQUEST_BODY_SIZE, TransportSecuritySettings
@@ -74,7 +73,6 @@ async def serve_assistants(settings: Settings, names: list[str], by: str, addres
     with environment_of(settings) as environment:
         with redirect_stdout(sys.stderr):  # what the user's files print when they are loaded must not mix with answers
             offers = read_offers(names, settings, environment)
-        stamina.instrumentation.set_on_retry_hooks(())  # retries are logged here, once
         async with open_desk(settings, offers, by, new_log(sys.stderr, settings.log_format, "mcp")) as desk:
             server = build_server(desk)
             logging.getLogger("mcp").setLevel(logging.ERROR)

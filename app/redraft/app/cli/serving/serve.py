@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-import stamina.instrumentation
 from structlog.typing import FilteringBoundLogger
 
 from redraft.app.cli.shared.signals import Interrupts, interrupts, until_done
@@ -52,7 +51,6 @@ def serve(
     """
     give_back_large_blocks()
     log = new_log(sys.stderr, settings.log_format, name, fields=span_fields)
-    stamina.instrumentation.set_on_retry_hooks(())  # retries are logged here, once
     with libraries(log), exporting(name, log.warning):
         return run(_serve_part(part, log, facts, tied=tied))
 

@@ -128,11 +128,7 @@ def quarantine(
 @with_options
 def approve(run: RunArgument, *, draft: DraftOption = None, reason: ReasonOption = "", given: SteeringOptions) -> None:
     """Approve the draft that a run waits with. It counts for that draft alone, by its hash."""
-
-    def message(past: Sequence[Recorded], who: str) -> ApproveDraft:
-        return ApproveDraft(past[0].run, draft_meant(past, draft), reason, who, step=step_meant(past))
-
-    _say_to(run, given, message)
+    _decide(ApproveDraft, run, draft, reason, given)
 
 
 @with_options
@@ -146,9 +142,16 @@ def reject(
     given: SteeringOptions,
 ) -> None:
     """Reject the draft that a run waits with. In a loop it is refined once more, else the run ends as rejected."""
+    _decide(RejectDraft, run, draft, feedback, given)
 
-    def message(past: Sequence[Recorded], who: str) -> RejectDraft:
-        return RejectDraft(past[0].run, draft_meant(past, draft), feedback, who, step=step_meant(past))
+
+def _decide(
+    word: type[ApproveDraft | RejectDraft], run: str, draft: int | None, reason: str, given: SteeringOptions
+) -> None:
+    """Sends a decision on the draft, or on that which waits, at the step that asks now; prints what records it."""
+
+    def message(past: Sequence[Recorded], who: str) -> ApproveDraft | RejectDraft:
+        return word(past[0].run, draft_meant(past, draft), reason, who, step=step_meant(past))
 
     _say_to(run, given, message)
 

@@ -142,9 +142,11 @@ async def _token(service: Service, text: str) -> Token | None:
 
 
 def _awaited(past: tuple[Recorded, ...], ref: DraftRef, step: str) -> Draft | None:
-    """Returns the draft if the run waits for a decision on it, at this step if one is named."""
-    waiting = folded(past).approval if past else None
-    if waiting is None or waiting.request.draft != ref or step not in ("", waiting.request.path):
+    """Returns the draft if the run waits for a decision on it, at this step; without one, at the first that asks."""
+    state = folded(past) if past else None
+    if state is None or state.approval is None or state.approval.request.draft != ref:
+        return None
+    if step != state.approval.request.path and (step or state.approved == ref):
         return None
     return drafts_of(past)[ref.version]
 
