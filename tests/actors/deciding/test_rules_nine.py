@@ -10,11 +10,11 @@ from tests.streams import recorded
 
 from redraft.actors.deciding.forking import begin_fork
 from redraft.actors.deciding.steering import why_void
-from redraft.events.messages.commands import EditDraft, StartRun
-from redraft.events.messages.conditions import Condition, elapsed, outputs, score
+from redraft.events.messages.commands import Completed, EditDraft, StartRun
+from redraft.events.messages.conditions import Condition, elapsed, outputs, score, state
 from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief, DraftRef, new_draft
 from redraft.events.messages.domain_events import DraftEdited, LoopEnded, Parent
-from redraft.events.messages.plan import Node, Parallel, Plan, Repeat
+from redraft.events.messages.plan import Approve, Node, Parallel, Plan, Repeat, Step
 from redraft.projections.record_check.check import check_events
 
 INNER = Repeat("Inner", score >= 0.8, 2, (JUDGE, IMPROVE))
@@ -93,3 +93,59 @@ def test_a_fork_repeats_an_edit_of_its_parent_also_with_a_condition_under_which_
     first, *rest = recorded("fork", [("somebody", event) for event in begin_fork(start, past, NOW).events])
     repeated = [replace(event, repeats=of.id) for event, of in zip(rest, past[1:], strict=False)]
     assert check_events([first, *repeated, *rest[len(repeated) :]]) == ()
+
+
+FIRST = Repeat("First", score >= 0.8, 2, (OTHER, AGAIN))
+GATE = Step("critic", "gate", "gate", gate=True)
+COUNT = Repeat("Count", state.n >= 1, 2, (step("step", "count"),))
+ASK = Approve("editor")
+
+
+def asked(*before: Node) -> Run:
+    """A run of these nodes, whose critics and steps are content, as it stands before people."""
+    run = begun(Plan("p", (WRITE, *before, ASK, step("publisher", "save"))), rules=9)
+    while not run.state.approval:
+        path, opened = next(iter(run.state.open.items()))
+        if opened.step.role == "step":
+            run.send(Completed(RUN, path, 1, {"n": 1}))
+        else:
+            run.answer(path, value=0.9 if opened.step.role == "critic" and not opened.step.gate else 1.0, text="one")
+    return run
+
+
+def edit(run: Run) -> EditDraft:
+    assert run.state.approval is not None
+    return EditDraft(RUN, run.state.approval.request.draft, "mine", by="ann")
+
+
+@pytest.mark.parametrize(
+    ("before", "looks"),
+    [
+        pytest.param((Repeat("Loop", score >= 0.8, 2, (GATE, JUDGE, IMPROVE)), COUNT), ["Loop[edit1]/gate"], id="loop"),
+        pytest.param((GATE, JUDGE, COUNT), ["gate[edit1]"], id="row"),
+        pytest.param((FIRST, step("generator", "anew"), INNER), ["Inner[edit1]/judge"], id="new"),
+    ],
+)
+def test_all_who_judged_the_draft_before_people_judge_an_edit(before: tuple[Node, ...], looks: list[str]) -> None:
+    run = asked(*before)
+    run.send(edit(run))
+    assert list(run.state.open) == looks
+    assert is_sound(run)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param((GATE, Repeat("Plain", score >= 0.8, 2, (JUDGE,))), id="gate-and-loop"),
+        pytest.param((Repeat("Outer", outputs >= 1, 2, (AGAIN, INNER)),), id="critics-inside"),
+    ],
+)
+def test_an_edit_that_not_all_of_them_would_judge_is_refused_with_the_reason(before: tuple[Node, ...]) -> None:
+    run = asked(*before)
+    assert why_void(run.state, edit(run), MAX_DRAFT_BYTES).startswith(
+        "not all who judged this draft would judge an edit"
+    )
+    assert run.send(edit(run)) == ()
+    edited = DraftEdited(new_draft(run.state.drafts + 1, "mine"), edit(run).before, "ann")
+    [fault, *_] = check_events(recorded(RUN, [("somebody", event) for event in (*run.events, edited)]))
+    assert "not all who judged the draft before would judge" in fault.message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, TypeAlias, assert_never
 
 from msgspec.structs import replace
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 from redraft.actors.deciding.candidates import overruled, rejected
 from redraft.actors.deciding.policy import with_limits, with_plan
 from redraft.actors.deciding.state import (
+    INNER_LOOPS_FIRST,
     Approval,
     Candidate,
     Due,
@@ -54,7 +56,7 @@ from redraft.events.messages.domain_events import (
     RunResumed,
     Steered,
 )
-from redraft.events.messages.plan import Approve, Repeat, loops_of
+from redraft.events.messages.plan import Approve, Node, Repeat, loops_of, steps_of
 
 PersonsDecision: TypeAlias = ApproveDraft | RejectDraft | EditDraft
 
@@ -105,6 +107,8 @@ def _fault_of_edit(state: RunState, message: EditDraft, limit: int) -> str:
     top = state.frames[-1]
     if top.each is not None:
         return f"runs of the items of {top.each.node.name} are under way; edit the draft of one of these"
+    if state.approval and state.rules >= INNER_LOOPS_FIRST and not _can_review(top.body[: top.index]):
+        return "not all who judged this draft would judge an edit of it here; reject it with feedback instead"
     fits = _review(state, top) is not None if state.approval else top.node is not None and not top.closing
     if not fits:
         return "an edit is taken up in a loop, or while people are asked to approve; it is neither now"
@@ -193,11 +197,31 @@ def _review(state: RunState, top: Frame) -> Frame | None:
     """Returns the frame of the critics, and free steps beside them, that look at a person's draft; None without any."""
     label = f"[edit{state.edits + 1}]"
     before = top.body[: top.index]
-    for node in reversed(before):
+    judges = _judges_before(before) if state.rules >= INNER_LOOPS_FIRST else ()
+    for node in judges or reversed(before):
         if isinstance(node, Repeat) and closing_body(node):
             return Frame(closing_body(node), f"{prefix(top)}{node.name}{label}/", review="")
     critics = tuple(node for node in before if is_critic(node) or node in steps_right_before(before))
     return Frame(critics, prefix(top), review=label) if any(map(is_critic, critics)) else None
+
+
+def _can_review(before: Sequence[Node]) -> bool:
+    """Returns whether one look at a person's draft is by all who judged the draft that it takes the place of."""
+    judges = _judges_before(before)
+    loops = [each for each in judges if isinstance(each, Repeat)]
+    return len(loops) + any(is_critic(each) for each in judges) <= 1 and all(map(has_critics, loops))
+
+
+def _judges_before(before: Sequence[Node]) -> tuple[Node, ...]:
+    """Returns the critics, and the loops in which somebody judges, behind the last place where the draft changed."""
+    found: list[Node] = []
+    for node in reversed(before):
+        loops = [each for _, each in loops_of((node,))]
+        if is_critic(node) or any(map(judges_itself, loops)):
+            found.append(node)
+        if any(step.role in ("generator", "refiner") for _, step in steps_of((node,))):
+            break
+    return tuple(found)
 
 
 def _grant(state: RunState, draft: DraftRef, *, by_people: bool) -> RunState:

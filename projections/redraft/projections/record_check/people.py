@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from redraft.events.messages.content import DraftRef
@@ -9,14 +11,23 @@ from redraft.events.messages.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
     DraftApproved,
+    DraftEdited,
     DraftRejected,
     Outcome,
 )
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Approve, Repeat
+from redraft.events.messages.plan import Approve, Node, Repeat, loops_of, steps_of
 from redraft.projections.record_check.chain import Deviates
 from redraft.projections.record_check.nodes import walk_work
-from redraft.projections.record_check.ratings import Rated, Rating, closing_nodes, is_critic, row_before
+from redraft.projections.record_check.ratings import (
+    Rated,
+    Rating,
+    closing_nodes,
+    critics_of,
+    is_critic,
+    judges_itself,
+    row_before,
+)
 from redraft.projections.record_check.unmet import unmet_by
 from redraft.projections.record_check.walk import Edited, Frame, Over, Unclear, Walk
 
@@ -174,12 +185,27 @@ def _walk_review(walk: Walk, frame: Frame, ref: DraftRef) -> None:
     frame.exit, frame.due = False, ""
     review = _critics_before(walk, frame)
     if review is None:
+        if walk.rules >= 9:
+            edits = (each for each in walk.events if isinstance(each.data, DraftEdited))
+            edited = next(each for each in edits if isinstance(each.data, DraftEdited) and each.data.draft.ref == ref)
+            raise Deviates("edit", edited, "not all who judged the draft before would judge a person's draft here")
         raise Unclear
     walk.frames.append(review)
     while review.index < len(review.body):
         walk_work(walk, review)
     walk.frames.pop()
     frame.unmet = unmet_by(walk.current, walk.until(frame)) if frame.loop is not None else None
+
+
+def _who_judged(before: Sequence[Node]) -> list[Node]:
+    """Returns the critics, and the loops with critics or a judge, behind the last place at which the draft changed."""
+    found: list[Node] = []
+    for node in reversed(before):
+        if is_critic(node) or any(judges_itself(each) for _, each in loops_of((node,))):
+            found.append(node)
+        if any(step.role in ("generator", "refiner") for _, step in steps_of((node,))):
+            break
+    return found
 
 
 def _critics_before(walk: Walk, frame: Frame) -> Frame | None:
@@ -189,7 +215,11 @@ def _critics_before(walk: Walk, frame: Frame) -> Frame | None:
     """
     label = f"[edit{walk.edits}]"
     before = frame.body[: frame.index]
-    for node in reversed(before):
+    said = _who_judged(before) if walk.rules >= 9 else []
+    inside = [node for node in said if isinstance(node, Repeat)]
+    if len(inside) + any(map(is_critic, said)) > 1 or not all(map(critics_of, inside)):
+        return None
+    for node in said or reversed(before):
         if isinstance(node, Repeat) and closing_nodes(node):
             return Frame(closing_nodes(node), f"{frame.prefix}{node.name}{label}/", review="")
     near = row_before(before, len(before))
