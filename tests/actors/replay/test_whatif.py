@@ -19,7 +19,7 @@ from redraft.actors.plans.paths import find_loop
 from redraft.actors.replay.whatif import WhatIf, decide_again, plan_of, what_if
 from redraft.events.errors import InputError, PlanError
 from redraft.events.messages.commands import ApproveDraft, CancelRun, Critiqued, EditDraft, ExpireStep, GuideRun
-from redraft.events.messages.conditions import elapsed, plateau, score
+from redraft.events.messages.conditions import elapsed, plateau, score, tokens
 from redraft.events.messages.content import Brief, Critique, Mark
 from redraft.events.messages.domain_events import (
     DraftCritiqued,
@@ -30,10 +30,12 @@ from redraft.events.messages.domain_events import (
     RunStarted,
     StepFailed,
     StepRequested,
+    VerdictLate,
 )
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Approve, Criterion, Parallel, Plan, Repeat, Retry, Step, loops_of
 from redraft.events.messages.redaction import ERASED
+from redraft.events.messages.usage import Usage
 
 WRITE, JUDGE = Step("generator", "write", "write"), Step("critic", "judge", "judge")
 IMPROVE, SAVE = Step("refiner", "improve", "improve", retry=Retry(3, 5.0)), Step("publisher", "save", "save")
@@ -349,3 +351,26 @@ def test_a_panel_that_went_on_without_a_critic_does_so_again():
     assert (same.parting, same.ends_at, same.imagined) == (None, None, same.recorded)
     found = asked_again(run, Policy(score >= 0.5))
     assert (found.imagined.outcome, found.imagined.score, found.saved) == ("accepted", 0.5, 2)
+
+
+def test_verdicts_that_came_too_late_cost_what_they_cost():
+    critics = tuple(Step("critic", name, name) for name in ("quick", "slow"))
+    panel = Parallel("Panel", critics, wait="first", combine="mean")
+    run = Run(Plan("p", (WRITE, Repeat("L", (score >= 0.9) | (tokens > 1500), 5, (panel, IMPROVE)), SAVE)))
+    run.answer("write", value=0, text="one")
+    for number in (1, 2):
+        asked = run.state.open[f"L[{number}]/Panel/slow"]
+        run.now += timedelta(seconds=1)
+        run.answer(f"L[{number}]/Panel/quick", value=0.5, text="")
+        run.now += timedelta(seconds=1)
+        assert asked.draft is not None
+        said = Critiqued("r", asked.request.path, 1, asked.draft, Critique(0.4), Usage(1000))
+        assert isinstance(run.send(said)[0], VerdictLate)
+        run.now += timedelta(seconds=1)
+        run.answer(f"L[{number}]/improve", value=0, text=f"draft {number + 1}")
+    run.answer("L[3]/Panel/quick", value=0.5, text="")
+    run.answer("save", value=0, text="")
+    assert isinstance(run.events[-1], RunEnded)
+    same = decide_again(record_of(run), plan_of(record_of(run)))
+    assert same.recorded.tokens == 2000
+    assert (same.parting, same.ends_at, same.imagined) == (None, None, same.recorded)

@@ -30,6 +30,7 @@ from redraft.events.messages.domain_events import (
     StepAnswered,
     StepFailed,
     StepRequested,
+    VerdictLate,
 )
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.run_state import Values
@@ -45,7 +46,7 @@ class Answer(msgspec.Struct, frozen=True):
     """A recorded answer, the path of its request, how long it took, and the version of its event."""
 
     path: str
-    outcome: StepAnswered
+    outcome: StepAnswered | VerdictLate
     took: timedelta
     number: int
 
@@ -71,7 +72,7 @@ class RecordedAnswers:
                 self._requested.add((data.path, same))
                 if (failed := failures.get((data.path, data.attempt - 1))) is not None:
                     self._waits[data.path, data.attempt - 1] = event.time - failed.time
-            elif isinstance(data, StepAnswered):
+            elif isinstance(data, StepAnswered | VerdictLate):
                 self._add(event, data, requests.get((data.path, data.attempt)), asked)
             if isinstance(data, StepFailed):
                 failures[data.path, data.attempt] = event
@@ -85,7 +86,7 @@ class RecordedAnswers:
     def _add(
         self,
         event: Recorded,
-        outcome: StepAnswered,
+        outcome: StepAnswered | VerdictLate,
         request: Recorded | None,
         asked: Mapping[tuple[str, int], Inputs],
     ) -> None:
@@ -94,7 +95,7 @@ class RecordedAnswers:
         same = asked[outcome.path, outcome.attempt]
         answer = Answer(outcome.path, outcome, event.time - request.time, event.version)
         self._exact[outcome.path, outcome.attempt, same] = answer
-        if isinstance(outcome, DraftCritiqued | DraftRefined | StateChanged):
+        if isinstance(outcome, DraftCritiqued | VerdictLate | DraftRefined | StateChanged):
             self._alike.setdefault(same, []).append(answer)
 
     def find(self, step: OpenStep, same: Inputs) -> Answer | None:
@@ -146,6 +147,8 @@ def as_message(run: str, step: OpenStep, answer: Answer) -> OutcomeMessage | Non
             return Refined(run, path, attempt, made.text, changes, leaving, usage, state=values)
         case DraftCritiqued(critique=critique, usage=usage, state=values, hermetic=hermetic) if draft is not None:
             return Critiqued(run, path, attempt, draft, critique, usage, values, hermetic)
+        case VerdictLate(critique=critique, usage=usage) if draft is not None:
+            return Critiqued(run, path, attempt, draft, critique, usage)
         case DraftPublished(receipt=receipt, usage=usage, state=values) if draft is not None:
             return Published(run, path, attempt, draft, receipt, usage, values)
         case StateChanged(state=values, usage=usage):

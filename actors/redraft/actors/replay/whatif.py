@@ -45,6 +45,7 @@ from redraft.events.messages.domain_events import (
     RunStarted,
     StateChanged,
     StepRequested,
+    VerdictLate,
 )
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Plan, eaches_of, steps_of
@@ -249,13 +250,23 @@ class _Again:
         return ExpireStep(self._run, waits.request.path, waits.attempt)
 
     def _upcoming(self) -> Iterator[tuple[tuple[datetime, int], OpenStep, Answer | None]]:
-        """Yields open steps with their answers, or None for a retry, and the order in which these come."""
+        """Yields open steps with their answers, or None for a retry, and the order in which these come.
+
+        Among them are verdicts that come after their panel went on, which cost what they cost.
+        """
         for step in self._state.open.values():
             if step.retry_at is not None:
                 yield (max(step.retry_at, self._again.get(step.request.path, step.retry_at)), 0), step, None
             elif (answer := self._outcomes.find(step, self._inputs(step))) is not None:
-                since = self._since[step.request.path, step.attempt]
-                yield (since + answer.took, answer.number), step, answer
+                yield self._when(step, answer), step, answer
+        for step in self._state.late.values():
+            late = self._outcomes.find(step, self._inputs(step))
+            if late is not None and isinstance(late.outcome, DraftCritiqued | VerdictLate):
+                yield self._when(step, late), step, late
+
+    def _when(self, step: OpenStep, answer: Answer) -> tuple[datetime, int]:
+        """Returns when an answer comes, and the place among those that come at that time."""
+        return self._since[step.request.path, step.attempt] + answer.took, answer.number
 
     def _decision_of_person(self) -> Message | None:
         """Returns a recorded decision of a person about the draft that people are asked about; None without one."""
