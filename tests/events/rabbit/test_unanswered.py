@@ -13,6 +13,7 @@ from tests.proxy import Proxy
 
 from redraft.events.errors import BusError
 from redraft.events.rabbit.bus import RabbitBus
+from redraft.events.rabbit.publisher import Destination
 from redraft.events.rabbit.survey import Survey
 
 DEADLINE = 60.0
@@ -62,3 +63,20 @@ async def test_a_look_at_the_server_without_an_answer_is_told(proxy: Proxy) -> N
             await survey.ping()
         assert swallowed.done()
         await survey.ping()
+
+
+async def test_a_sender_goes_on_whose_channel_another_one_gave_up_while_its_queue_was_being_made(
+    bus: RabbitBus,
+) -> None:
+    publisher, asked = bus._publisher, 0
+
+    async def prepare() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            assert publisher._writer is not None
+            publisher._give_up(publisher._writer)
+
+    place = Destination("another name for it", prepare)
+    await publisher.send(place, [each async for each in bus._outgoing(QUEUE, [LETTER])])
+    assert asked == 2, "what was made before the new channel is looked after again"

@@ -235,16 +235,24 @@ class Publisher:
 
     async def _ready(self, place: Destination) -> FrameWriter:
         async with self._opening:
-            if self._writer is not None and self._writer.channel.is_closed:
-                self._writer.close()
-                self._writer = None
-            if self._writer is None:
-                self._prepared.clear()
-                self._writer = FrameWriter(await self._link.channel(), self._link.wire, self._link.user)
-            if place.name not in self._prepared:
+            writer = await self._open_writer()
+            while place.name not in self._prepared:
                 await place.prepare()
-                self._prepared.add(place.name)
-            return self._writer
+                if self._writer is writer:
+                    self._prepared.add(place.name)
+                else:  # another sender has given it up meanwhile
+                    writer = await self._open_writer()
+            return writer
+
+    async def _open_writer(self) -> FrameWriter:
+        """Returns the writer on the open channel; opens one, for which nothing is prepared yet, where there is none."""
+        if self._writer is not None and self._writer.channel.is_closed:
+            self._writer.close()
+            self._writer = None
+        if self._writer is None:
+            self._prepared.clear()
+            self._writer = FrameWriter(await self._link.channel(), self._link.wire, self._link.user)
+        return self._writer
 
     def _give_up(self, writer: FrameWriter) -> None:
         writer.close()
