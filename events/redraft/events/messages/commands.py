@@ -28,6 +28,9 @@ from redraft.events.messages.content import (
     Receipt,
     Refusal,
 )
+from redraft.events.messages.decisions import ApproveDraft as ApproveDraft
+from redraft.events.messages.decisions import EditDraft as EditDraft
+from redraft.events.messages.decisions import RejectDraft as RejectDraft
 from redraft.events.messages.domain_events import FailureKind, ItemOf, Parent
 from redraft.events.messages.lessons import Lesson
 from redraft.events.messages.plan import Criterion, Option, Plan, Role
@@ -298,40 +301,6 @@ Work: TypeAlias = Generate | CritiqueDraft | Refine | Publish | RunStep
 OutcomeMessage: TypeAlias = Generated | Critiqued | Refined | Published | Completed | Failed
 ANSWERS: Final = (Critiqued, Refined, Generated, Published, Completed, Failed, ConfirmStep)
 """The messages that workers send about a request: its outcome, or the question whether it still has none."""
-
-
-class ApproveDraft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A person approves the draft of this version and hash, at the `step` of this path; without one, at the first."""
-
-    run: str
-    draft: DraftRef
-    reason: str = ""
-    by: str = ""
-    key: str = ""
-    step: str = ""
-
-
-class RejectDraft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A person rejects the draft of this version and hash, as `ApproveDraft`; `reason` is the feedback."""
-
-    run: str
-    draft: DraftRef
-    reason: str = ""
-    by: str = ""
-    key: str = ""
-    step: str = ""
-
-
-class EditDraft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A person's own draft, made from `before`; with `latest` only while that is the run's newest or current draft."""
-
-    run: str
-    before: DraftRef
-    text: str
-    reason: str = ""
-    by: str = ""
-    key: str = ""
-    latest: bool = False
 
 
 SteeringMessage: TypeAlias = (
