@@ -161,6 +161,12 @@ def test_one_seed_or_several_are_made_and_counted(capsys: pytest.CaptureFixture[
     assert counts == ["1", "1", "2"]
 
 
+def test_every_planted_fault_can_still_be_planted():
+    for fault in EVERY:
+        with fault.planted():
+            pass
+
+
 @pytest.mark.check
 @pytest.mark.parametrize("fault", EVERY, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_found(fault: Fault):

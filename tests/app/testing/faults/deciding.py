@@ -55,7 +55,7 @@ DECIDING = [
         "edit that nobody judges",
         "actors.deciding.steering",
         "_judges_no_single_draft",
-        "return not has_critics(loop) and any(needs_judges(state, each) for each in (loop, *inside))",
+        "return not has_critics(loop) and (needs_judges(state, loop) or any(map(judges_itself, inside)))",
         "return False",
         73,
     ),
