@@ -77,6 +77,22 @@ def test_the_limits_themselves_are_within_them() -> None:
     check_plan(plan(WRITE, *(work("critic", f"c{n}") for n in range(MAX_NODES - 1))))
 
 
+def nested_under(name: str) -> Node:
+    inner: Node = loop(JUDGE, IMPROVE)
+    for number in range(MAX_DEPTH - 1):
+        inner = loop(inner, name=f"{number}{name}")
+    return inner
+
+
+def test_names_around_a_node_are_bounded_together_in_new_runs_alone() -> None:
+    check_ready(plan(WRITE, nested_under("x" * 99)))
+    long = plan(WRITE, nested_under("\N{CUNEIFORM SIGN A}" * 80))
+    with pytest.raises(PlanError) as refusal:
+        check_ready(long)
+    assert refusal.value.fault == "its name and those around it have 1,609 bytes; shorten them to 1,500 together"
+    check_ready(long, begun=True)
+
+
 class Unwritten:
     pass
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from math import inf
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,10 +27,12 @@ from redraft.events.postgres import connection as postgres_connection
 from redraft.events.postgres.connection import Connections, Database
 from redraft.events.postgres.schema import prepare
 from redraft.projections.backends import open_views
-from redraft.projections.engine.projection import Change, Projection, Set, Table
+from redraft.projections.engine.projection import Change, Projection, Put, Set, Table, unchanged
 from redraft.projections.engine.projector import catch_up, rebuild
 from redraft.projections.engine.row_cache import RowCache
+from redraft.projections.engine.states import SetAside
 from redraft.projections.engine.storage import Cells
+from redraft.projections.engine.writer import Notice
 from redraft.projections.postgres.session import PostgresCursor, PostgresSession
 from redraft.projections.postgres.storage import POSTGRES_TABLES, PostgresStorage
 from redraft.projections.read_models.runs_query import find_run, list_runs
@@ -261,6 +264,24 @@ async def test_a_table_that_was_taken_away_is_there_again_when_they_are_opened(p
 def harmed(url: str, statement: str) -> None:
     with psycopg.connect(url, autocommit=True) as beside:
         beside.execute(statement)
+
+
+async def test_a_run_with_a_key_that_no_index_takes_is_set_aside_alone(postgres_url: str) -> None:
+    table = Table("long_keys", {"run": "TEXT NOT NULL", "key": "TEXT NOT NULL"}, key=2)
+    long = "".join(chr(Random(number).randrange(0x4E00, 0x9FFF)) for number in range(4_000))
+    bad = LOG[40]
+
+    def key_of(event: Recorded) -> tuple[Change, ...]:
+        key = long if event.position == bad.position else event.name
+        return (Put("long_keys", {"run": event.run, "key": key}),)
+
+    told: list[Notice] = []
+    projection = Projection("long_keys", 1, (table,), key_of, aside=unchanged)
+    async with open_views(postgres_url, (projection,), told.append) as views:
+        assert await catch_up(views, ListLog(LOG)) == len(LOG)
+        assert [(each.run, each.position) for each in told if isinstance(each, SetAside)] == [(bad.run, bad.position)]
+        kept = await views.query("SELECT DISTINCT run FROM long_keys ORDER BY run")
+        assert [run for (run,) in kept] == sorted({each.run for each in LOG})
 
 
 async def test_a_name_that_cannot_be_is_no_run(postgres_url: str) -> None:

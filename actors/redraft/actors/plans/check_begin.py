@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from redraft.actors.conditions.text import terms
 from redraft.actors.plans.check_flow import CHANGED
@@ -10,7 +11,22 @@ from redraft.actors.plans.endings import may_ask
 from redraft.actors.plans.paths import asks_people, path_of, role_of
 from redraft.events.errors import PlanError
 from redraft.events.messages.conditions import Plateau
-from redraft.events.messages.plan import Approve, Node, Repeat, Step, loops_of, steps_of
+from redraft.events.messages.plan import Approve, Node, Repeat, Step, loops_of, nodes_of, steps_of
+
+MAX_PATH: Final = 1_500
+"""The maximum number of bytes of a node's path in UTF-8.
+
+Read models have rows under run, path with iterations, and actor, and PostgreSQL's indexes take keys of 2,704 bytes:
+https://www.postgresql.org/docs/current/btree.html (a third of a page).
+"""
+
+
+def check_paths(nodes: Sequence[Node]) -> None:
+    """Raises PlanError for a node whose name is too long together with those of the nodes around it."""
+    for path, _ in nodes_of(nodes, own=True):
+        if (size := len(path.encode())) > MAX_PATH:
+            fault = f"its name and those around it have {size:,} bytes; shorten them to {MAX_PATH:,} together"
+            raise PlanError(path, fault)
 
 
 def check_gate_rows(nodes: Sequence[Node]) -> None:

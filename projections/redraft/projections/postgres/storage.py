@@ -153,7 +153,12 @@ def _column(table: Table, name: str, values: Sequence[Value]) -> Value:
 
 
 _DAMAGE: Final = (errors.UndefinedTable, errors.UndefinedColumn, errors.DuplicateTable, errors.InvalidTableDefinition)
-_OF_ROWS: Final = (psycopg.IntegrityError, psycopg.DataError, psycopg.ProgrammingError)
+_OF_ROWS: Final = (
+    psycopg.IntegrityError,
+    psycopg.DataError,
+    psycopg.ProgrammingError,
+    errors.ProgramLimitExceeded,  # such as a key that is too long for an index
+)
 _FRESH_PLANS: Final = "SET plan_cache_mode = force_custom_plan"
 """Never reuses a query plan: one made while a table was empty would read all of it."""
 _BY_KEYS: Final = "SET enable_seqscan = off; SET jit = off"
