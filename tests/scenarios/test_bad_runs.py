@@ -103,7 +103,7 @@ def test_a_bad_run_and_bad_messages_stop_nobody_else_also_after_a_restart(on_pos
     there.until("both are dead-lettered", lambda: len(there.json("dead-letters", "list")) == 2)
     reasons = sorted(each["reason"] for each in there.json("dead-letters", "list"))
     assert reasons[0].startswith("9223372036854775808 cannot be the version of an event")
-    assert "its attribute actor has 360,000 characters" in reasons[1]
+    assert "its attribute actor has 360,000 bytes" in reasons[1]
     assert there.said("coordinator", "interrupted") == []
     assert "1 step failed because its request could not be made or sent" in there.call("doctor").out
     there.start("second", "coordinator")

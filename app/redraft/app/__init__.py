@@ -94,6 +94,7 @@ if TYPE_CHECKING:
         Tampered as Tampered,
         UnknownName as UnknownName,
         UnknownRules as UnknownRules,
+        Unstorable as Unstorable,
     )
     from redraft.events.messages.conditions import Condition as Condition
     from redraft.events.messages.content import DraftRef as DraftRef, Files as Files

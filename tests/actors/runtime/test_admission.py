@@ -70,6 +70,7 @@ def request(text: str = "b") -> Request:
         (Failed("r", "p", 1, "error", LONG), InputError, "bytes beside a draft"),
         (CancelRun("r", LONG), InputError, "bytes beside a draft"),
         (Generated("r", "p", 1, LONG * 5), CodecError, "more than the 5,000 that a message may have"),
+        (CancelRun("\N{CUNEIFORM SIGN A}" * 51, "x"), CodecError, "cannot be the id of a run"),
         (CancelRun("a\nb", "x"), CodecError, "'a\\nb' cannot be the id of a run"),
         (StartRun("r", PLAN, Brief("b"), parent=Parent("p", 2**63)), CodecError, "9223372036854775808 cannot be the"),
         (StartRun("r", PLAN, Brief("b"), parent=Parent("p", 0)), CodecError, "0 cannot be the version"),
@@ -104,7 +105,11 @@ def test_what_is_within_its_bounds_comes_in_and_of_a_large_draft_the_decider_say
 
 @pytest.mark.parametrize("what", ["id", "actor", "causation", "correlation", "trace"])
 def test_what_is_said_around_a_message_has_bounds_too(what: str) -> None:
-    for value, said in (("x" * 1001, f"its attribute {what} has 1,001 characters"), ("a\0b", "holds the character")):
+    for value, said in (
+        ("x" * 1001, f"its attribute {what} has 1,001 bytes"),
+        ("\N{CUNEIFORM SIGN A}" * 251, f"its attribute {what} has 1,004 bytes"),
+        ("a\0b", "holds the character"),
+    ):
         came = replace(Origin("id", "somebody"), **{what: value})
         for door, message in ((DOOR.message, CancelRun("r", "x")), (DOOR.work, Generate(request()))):
             with pytest.raises(CodecError, match=said):

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from random import Random
 
 import pytest
 from tests.appending import append_to
@@ -86,6 +87,29 @@ async def kinds(store: EventStore, run: str = "r") -> list[type]:
 async def put(store: EventStore, run: str, version: int, event: DomainEvent) -> None:
     new = NewEvent(Origin(f"put{next(numbers)}", "test"), NOW, event)
     await append_to(store, run, version, [new])
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_message_whose_events_the_database_never_takes_is_refused_alone(postgres_url: str, begun: bool) -> None:
+    """The message's id is that of its event, and too long for PostgreSQL's index of ids."""
+    letters = Random(7)
+    endless = "".join(chr(letters.randrange(0x20000, 0x2A6D0)) for _ in range(900))
+    async with open_store(postgres_url) as store:
+        handler = handler_on(store)
+        if begun:
+            await begin(handler)
+        first = GUIDED if begun else StartRun("r", PLAN, Brief("b"))
+        incoming = [
+            Incoming(first, Origin(endless, "test")),
+            Incoming(StartRun("other", PLAN, Brief("b")), Origin("other", "test")),
+        ]
+        bad, good = await handler.settle(await handler.decide(incoming), None)
+        if bad.incoming.message != first:
+            bad, good = good, bad
+        assert not bad.recorded
+        assert "the log cannot record it: index row size" in bad.refused
+        assert [type(each.data) for each in good.recorded] == [RunStarted, StepRequested]
+        assert (await carried_out(handler, GUIDED if begun else first)).recorded
 
 
 async def test_what_somebody_else_was_faster_with_is_decided_again(store: EventStore) -> None:

@@ -115,8 +115,8 @@ async def test_whatever_comes_is_dead_lettered_with_a_reason_and_the_rest_is_rea
             assert len(each.bus_message.origin.actor) <= LONGEST_ATTRIBUTE
         by_reason = "\n".join(each.reason for each in dead_letters)
         assert by_reason.count("bytes and are shortened here") == 5
-        assert "its attribute actor has 100,000 characters" in by_reason
-        assert "its attribute actor has 360,000 characters" in by_reason
+        assert "its attribute actor has 100,000 bytes" in by_reason
+        assert "its attribute actor has 360,000 bytes" in by_reason
         for each in dead_letters:
             assert await bus.discard(each.id)
         assert await dead_letters_on(bus) == []

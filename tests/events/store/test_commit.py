@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.appending import chained
 
-from redraft.events.errors import Conflict, StoreError
+from redraft.events.errors import Conflict, StoreError, Unstorable
 from redraft.events.store.append import Encoded, NewEvent
 from redraft.events.store.commit import PendingAppend, commit
 from redraft.events.store.recorder import (
@@ -65,6 +65,8 @@ def shown(entry: PendingAppend) -> object:
     match entry.outcome:
         case tuple() as positions:
             return positions
+        case Unstorable() as error:
+            return str(error)
         case Conflict() as conflict:
             return (conflict.run, conflict.expected)
         case StoreError() as error:
@@ -134,7 +136,8 @@ def test_part_of_an_append_that_is_there_is_no_success(recorder: Faulty, notes: 
 def test_a_database_that_takes_a_row_of_nobody_says_so_of_that_append_alone(recorder: Faulty, notes: Notes):
     recorder.before = [DataError("too big"), None, DataError("too big")]
     appends = [chained(run, notes(run))[0] for run in "abc"]
-    assert committed(recorder, *appends) == [(1,), "store here: too big", (2,)]
+    never = "run b: the database does not take its next event: too big"
+    assert committed(recorder, *appends) == [(1,), never, (2,)]
     assert [len(each) for each in recorder.given] == [3, 1, 1, 1]
 
 

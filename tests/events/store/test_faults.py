@@ -166,7 +166,7 @@ async def test_one_bad_row_fails_no_neighbour(with_insert: WithInsert, notes: No
         runs = ["a", "bad", "c"]
         results = await asyncio.gather(*(append_to(store, run, 0, notes(run)) for run in runs), return_exceptions=True)
         assert [isinstance(result, tuple) for result in results] == [True, False, True]
-        assert type(results[1]) is StoreError
+        assert str(results[1]) == "run bad: the database does not take its next event: too big"
 
 
 async def test_a_store_that_cannot_be_read_says_so(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from redraft.actors.deciding.run_values import first_values
 from redraft.actors.plans.check import check_ready
 from redraft.actors.plans.check_state import values_misfit
 from redraft.actors.values import shown
-from redraft.events.bus.port import BusMessage, is_inbox, require_head
+from redraft.events.bus.port import BusMessage, is_inbox, require_head, size_of
 from redraft.events.errors import CodecError, InputError
 from redraft.events.messages.codec import decode_message, decode_work
 from redraft.events.messages.commands import (
@@ -100,7 +100,7 @@ def _describe_user(user: str) -> str:
 
 
 LONGEST_ID: Final = 200
-"""The longest id of a run, in characters. One that is longer, empty or not printable may break a database."""
+"""The longest id of a run, in bytes of UTF-8. One that is longer, empty or not printable may break a database."""
 
 LONGEST_PATH: Final = 2_000
 """The longest path of a step, in characters: twice what a plan of the deepest nesting and the longest names has."""
@@ -249,5 +249,5 @@ def _require_version(version: int) -> None:
 
 
 def _require_id(run: str) -> None:
-    if not (run.isprintable() and 0 < len(run) <= LONGEST_ID):
+    if not (run.isprintable() and 0 < size_of(run) <= LONGEST_ID):
         raise CodecError(f"{run[:40]!r} cannot be the id of a run")

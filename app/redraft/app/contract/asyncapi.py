@@ -99,7 +99,7 @@ def _limits(largest_draft: int) -> Schema:
         "bodyBytes": LARGEST_BODY,
         "draftBytes": largest_draft,
         "stateBytes": MAX_STATE,
-        "attributeCharacters": LONGEST_ATTRIBUTE,
+        "attributeBytes": LONGEST_ATTRIBUTE,
         "attributesCharacters": LARGEST_HEADERS,
         "batchBytes": LARGEST,
         "inboxBatchMessages": INBOX_BATCH,

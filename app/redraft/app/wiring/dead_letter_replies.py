@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from redraft.actors.runtime.admission import LONGEST_ID, Authority
 from redraft.actors.values import ignore
-from redraft.events.bus.port import INBOX, LONGEST_ATTRIBUTE, Bus, BusMessage, DeadLetter, is_inbox
+from redraft.events.bus.port import INBOX, LONGEST_ATTRIBUTE, Bus, BusMessage, DeadLetter, is_inbox, size_of
 from redraft.events.errors import CodecError, Tampered
 from redraft.events.messages.codec import decode_work, encode_message
 from redraft.events.messages.commands import MESSAGE_NAMES, WORK_NAMES, Failed, StartRun
@@ -100,7 +100,7 @@ class DeadLetterReplies:
 
     async def _find_failed(self, dead_letter: DeadLetter, known: Failed | None) -> Failed | None:
         run = known.run if known else dead_letter.bus_message.run
-        if not run.isprintable() or not 0 < len(run) <= LONGEST_ID:
+        if not run.isprintable() or not 0 < size_of(run) <= LONGEST_ID:
             return None
         try:
             events = await self._store.read(run)
@@ -123,7 +123,7 @@ class DeadLetterReplies:
         name, body = encode_message(failed)
         came = dead_letter.bus_message.origin
         cause, trace = (
-            each if len(each) <= LONGEST_ATTRIBUTE else "" for each in (_request_id(dead_letter), came.trace)
+            each if size_of(each) <= LONGEST_ATTRIBUTE else "" for each in (_request_id(dead_letter), came.trace)
         )
         return BusMessage(name, body, Origin(self._new_id(), "coordinator", cause, failed.run, trace), failed.run)
 

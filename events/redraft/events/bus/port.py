@@ -112,7 +112,10 @@ def topic_key(event: str, workflow: str) -> str:
 
 
 LONGEST_ATTRIBUTE: Final = 1_000
-"""The longest attribute of a message, in characters: its id, actor, cause, correlation, trace."""
+"""The longest attribute of a message, in bytes of UTF-8: its id, actor, cause, correlation, trace.
+
+A database indexes the ids of events, which begin with that of their message; PostgreSQL takes keys of 2,704 bytes.
+"""
 
 LARGEST_HEADERS: Final = 8_000
 """The most characters that all attributes of a message may have together, its name and run included. Percent-encoded,
@@ -120,15 +123,20 @@ each takes at most 12 bytes in the one frame that holds a message's headers; bro
 """
 
 
+def size_of(attribute: str) -> int:
+    """Returns the bytes of an attribute in UTF-8, of any text that Python may hold."""
+    return len(attribute.encode(errors="surrogatepass"))
+
+
 def require_head(origin: Origin) -> None:
     """Raises CodecError when an attribute of a message is too long, or holds a character that databases do not keep."""
     attributes = f"{origin.id}{origin.actor}{origin.causation}{origin.correlation}{origin.trace}{origin.repeats}"
-    if len(attributes) <= LONGEST_ATTRIBUTE and "\0" not in attributes:
+    if len(attributes) <= LONGEST_ATTRIBUTE and attributes.isascii() and "\0" not in attributes:
         return
     for name in origin.__struct_fields__:
         value: str = getattr(origin, name)
-        if len(value) > LONGEST_ATTRIBUTE:
-            raise CodecError(f"its attribute {name} has {len(value):,} characters; the limit is {LONGEST_ATTRIBUTE:,}")
+        if (size := size_of(value)) > LONGEST_ATTRIBUTE:
+            raise CodecError(f"its attribute {name} has {size:,} bytes; the limit is {LONGEST_ATTRIBUTE:,}")
         if "\0" in value:
             raise CodecError(f"its attribute {name} holds the character U+0000")
 

@@ -207,7 +207,7 @@ class Database:
                 return DatabaseError(f"{line}; see redraft doctor")
             case psycopg.IntegrityError():
                 return IntegrityError(line)
-            case psycopg.DataError():
+            case psycopg.DataError() | psycopg.errors.ProgramLimitExceeded():
                 return DataError(line)
             case psycopg.OperationalError() | psycopg.InterfaceError():
                 return OperationalError(line)

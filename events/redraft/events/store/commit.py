@@ -9,7 +9,7 @@ from typing import cast
 
 import msgspec
 
-from redraft.events.errors import Conflict, StoreError
+from redraft.events.errors import Conflict, StoreError, Unstorable
 from redraft.events.store.append import Append, AppendResult, Encoded, NewRow
 from redraft.events.store.recorder import DataError, IntegrityError, PersistenceError, Recorder, StoredEvent, explain
 
@@ -62,7 +62,7 @@ def set_outcomes(entries: Iterable[PendingAppend], positions: Iterable[int]) -> 
 def _commit_alone(recorder: Recorder, where: str, encoded: Encoded, fault: PersistenceError | None) -> AppendResult:
     """Records one append; after a `fault`, only looks whether it is recorded.
 
-    An append that the database refuses is recorded already, or a conflict.
+    An append that the database refuses is recorded already, or a conflict: Unstorable where it would never take it.
     """
     lost = None if isinstance(fault, IntegrityError) else fault
     try:
@@ -73,6 +73,8 @@ def _commit_alone(recorder: Recorder, where: str, encoded: Encoded, fault: Persi
         if found is None and lost is not None:
             return StoreError(f"store {where}: {explain(lost)}")
         return found or _conflict(encoded.append)
+    except DataError as error:
+        return Unstorable(encoded.append.run, encoded.append.expected_version, explain(error))
     except PersistenceError as error:
         return StoreError(f"store {where}: {explain(lost or error)}")
     except StoreError as error:

@@ -47,7 +47,7 @@ from redraft.actors.runtime.coordinating.proving import RunTexts, needs_proof, p
 from redraft.actors.runtime.coordinating.refusing import why_not_edited, why_not_erased
 from redraft.actors.runtime.coordinating.setting_aside import Report, SettingAside
 from redraft.actors.values import ignore, shown
-from redraft.events.errors import BusError, CodecError, Conflict, EncryptionKeyMissing, StoreError, Tampered
+from redraft.events.errors import BusError, CodecError, Conflict, EncryptionKeyMissing, StoreError, Tampered, Unstorable
 from redraft.events.messages.commands import (
     ANSWERS,
     Critiqued,
@@ -195,7 +195,8 @@ class CommandHandler:
             if result and not isinstance(result, Conflict):
                 settled.append(Settled(each.incoming, result))
             elif each.aggregate.void:
-                again.append(replace(each.incoming, refused_on=each.on, fresh=False))
+                why = result.why if isinstance(result, Unstorable) else ""
+                again.append(replace(each.incoming, refused_on=each.on, fresh=False, unstorable=why))
             else:
                 settled.append(await self._settle_without_events(each))
         return again
@@ -231,6 +232,8 @@ class CommandHandler:
 
     async def _decide_on_state(self, each: Incoming, now: datetime) -> Decided:
         run = each.message.run
+        if each.unstorable:
+            return discard(each, f"the log cannot record it: {each.unstorable}")
         if each.refused_on is not None and await self._is_recorded(each):
             return discard(each)
         aggregate = self._aggregates.known(run) or await self._load_aggregate(each)

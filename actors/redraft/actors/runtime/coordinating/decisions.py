@@ -28,7 +28,8 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
     """A message with its origin, and for the start of a fork the `past` events that it repeats.
 
     `tag` identifies the message for the caller. `fresh` is true for a first delivery: a run that it starts is taken to
-    be new until the log objects. `refused_on` is the hash that it was decided on when the log last refused its events.
+    be new until the log objects. `refused_on` is the hash that it was decided on when the log last refused its events,
+    `unstorable` why the database never takes them, if that is so.
     `users` are all who sent it, see `Delivery`.
     """
 
@@ -38,6 +39,7 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
     fresh: bool = False
     past: Sequence[Recorded] = ()
     refused_on: str | None = None
+    unstorable: str = ""
     users: Sequence[str] = ("",)
 
 

@@ -25,7 +25,7 @@ from redraft.app.record.clock_times import CLOCKS_SHOW, find_strange_time
 from redraft.app.record.copying.archive import ArchiveWriter, Item, RunKey, read_archive
 from redraft.app.record.waiting import awaits_nothing
 from redraft.events.backends import open_store
-from redraft.events.bus.port import LONGEST_ATTRIBUTE
+from redraft.events.bus.port import LONGEST_ATTRIBUTE, size_of
 from redraft.events.errors import CodecError, EncryptionKeyMissing, InputError, Tampered
 from redraft.events.messages.codec import GENESIS, decode_event, link_of
 from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief
@@ -136,7 +136,7 @@ _LARGE: Final = 1024 * 1024
 """The bytes that an event of an archive may have which this release does not read, as later ones may add fields."""
 
 _LONGEST_ID: Final = LONGEST_ATTRIBUTE + 20
-"""The most characters of an event's id: it begins with that of the message which caused it, and its number follows."""
+"""The most bytes of an event's id: it begins with that of the message which caused it, and its number follows."""
 
 _ERASED: Final = EVENT_NAMES[RunErased]
 
@@ -260,9 +260,9 @@ def _check_next(path: Path, run: _Run, event: RawRow) -> None:
             f"archive {path}: {place} cannot be read here: {error.__cause__ or error}; upgrade Redraft, or leave the "
             f"run out: redraft export --without {event.run}"
         ) from None
-    if len(read.id) > _LONGEST_ID:
+    if (size := size_of(read.id)) > _LONGEST_ID:
         raise InputError(
-            f"archive {path}: {place} has an id of {len(read.id):,} characters; the limit is {_LONGEST_ID:,}; leave "
+            f"archive {path}: {place} has an id of {size:,} bytes; the limit is {_LONGEST_ID:,}; leave "
             f"the run out: redraft export --without {event.run}"
         )
     if strange := find_strange_time(read):
