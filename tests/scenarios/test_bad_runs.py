@@ -57,16 +57,16 @@ def on_the_broker(work: Callable[[aio_pika.abc.AbstractChannel], Awaitable[objec
     asyncio.run(done())
 
 
-def recorded_before_it_was_refused(there: Deployment, run: str) -> None:
+def recorded_before_it_was_refused(there: Deployment, run: str, letters: int) -> None:
     """A run of a plan whose first actor has a name that no broker takes, as an earlier release would have begun it."""
     plan: Plan = read_source(str(there.folder / "loop.py:loop")).plan
-    bad = replace(plan, steps=map_steps(plan.steps, lambda path, step: replace(step, actor="京" * 28)))
+    bad = replace(plan, steps=map_steps(plan.steps, lambda path, step: replace(step, actor="京" * letters)))
     now = datetime.now(UTC)
     events = handle(RunState(), StartRun(run, bad, Brief("a text")), now).events
 
     async def done() -> None:
         async with open_store(there.store) as store:
-            await store.append(run, 0, new_events(Origin("start", "test"), run, events, now))
+            await store.append(run, 0, new_events(Origin(f"start {run}", "test"), run, events, now))
 
     asyncio.run(done())
 
@@ -86,26 +86,28 @@ async def what_no_part_sends(there: Deployment) -> None:
 
 def test_a_bad_run_and_bad_messages_stop_nobody_else_also_after_a_restart(on_postgres: Deployment) -> None:
     there = on_postgres
-    recorded_before_it_was_refused(there, "bad")
+    recorded_before_it_was_refused(there, "bad", letters=28)
+    recorded_before_it_was_refused(there, "short", letters=13)
     begin(there, "write", "judge", "improve", "save")
     there.serving("coordinator")
     good = there.submit()
     asyncio.run(what_no_part_sends(there))
-    there.ended(good, "bad", there.submit())
-    *_, failed, ended = there.history("bad")
-    assert isinstance(failed.data, StepFailed)
-    assert (failed.data.kind, failed.data.retry_at, failed.actor) == ("invalid", None, "relay")
-    assert "is too long: RabbitMQ takes names of up to 255 bytes" in failed.data.message
-    assert isinstance(ended.data, RunEnded)
-    assert ended.data.outcome == "failed"
-    [line] = there.said("coordinator", "step refused")
-    assert (line["run"], line["position"]) == ("bad", 2)
+    there.ended(good, "bad", "short", there.submit())
+    for run in ("bad", "short"):
+        *_, failed, ended = there.history(run)
+        assert isinstance(failed.data, StepFailed)
+        assert (failed.data.kind, failed.data.retry_at, failed.actor) == ("invalid", None, "relay")
+        assert "is too long: RabbitMQ takes names of up to 127 bytes" in failed.data.message
+        assert isinstance(ended.data, RunEnded)
+        assert ended.data.outcome == "failed"
+    refused = there.said("coordinator", "step refused")
+    assert sorted((line["run"], line["position"]) for line in refused) == [("bad", 2), ("short", 4)]
     there.until("both are dead-lettered", lambda: len(there.json("dead-letters", "list")) == 2)
     reasons = sorted(each["reason"] for each in there.json("dead-letters", "list"))
     assert reasons[0].startswith("9223372036854775808 cannot be the version of an event")
     assert "its attribute actor has 360,000 bytes" in reasons[1]
     assert there.said("coordinator", "interrupted") == []
-    assert "1 step failed because its request could not be made or sent" in there.call("doctor").out
+    assert "2 steps failed because its request could not be made or sent" in there.call("doctor").out
     there.start("second", "coordinator")
     there.serving("second")
     there.ended(there.submit())

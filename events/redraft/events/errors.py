@@ -106,12 +106,11 @@ class Conflict(StoreError):
         self.expected = expected
 
 
-class Unstorable(Conflict):
+class Unstorable(StoreError):
     """The database never takes an event, as it is: its id is too long for an index, or it is larger than a row."""
 
-    def __init__(self, run: str, expected: int, why: str) -> None:
-        super().__init__(run, expected)
-        self.args = (f"run {run}: the database does not take its next event: {why}",)
+    def __init__(self, run: str, why: str) -> None:
+        super().__init__(f"run {run}: the database does not take its next event: {why}")
         self.why = why
 
 

@@ -93,6 +93,17 @@ def test_names_around_a_node_are_bounded_together_in_new_runs_alone() -> None:
     check_ready(long, begun=True)
 
 
+def test_the_name_of_an_actor_is_no_longer_than_an_exchange_may_be_called_in_new_runs_alone() -> None:
+    check_ready(plan(Step("generator", "京" * 12, "w")))
+    for long in (
+        Step("generator", "京" * 13, "w"),
+        Step("generator", "", "w", choose=(Arm("a", "a"), Arm("京" * 13, "b"))),
+    ):
+        with pytest.raises(PlanError, match=r"a queue's name of 135 bytes, .* shorten it, 127 are allowed"):
+            check_ready(plan(long))
+        check_ready(plan(long), begun=True)
+
+
 class Unwritten:
     pass
 

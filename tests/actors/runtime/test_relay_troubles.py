@@ -23,8 +23,8 @@ from redraft.events.messages.domain_events import DraftGenerated, LoopEnded, Ste
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import RunFacts
 
-LONG = "京" * 28
-"""The queue of an actor of this name would have more than 255 bytes on RabbitMQ."""
+LONG = "京" * 13
+"""The queue of an actor of this name would have more than 127 bytes on RabbitMQ."""
 
 
 def one_after_the_other(*runs: Sequence[Recorded]) -> list[Recorded]:
@@ -191,7 +191,7 @@ async def test_an_actor_whose_queue_no_broker_would_have_fails_its_step():
         assert sorted(await taken(bus, INBOX, len(critics))) == sorted(f"run-1 {each.data.path}" for each in critics)
         judged = await taken(bus, work_queue("critic", "judge"), 2 * len(critics))
         assert {each.partition(" ")[0] for each in judged} == {"run-0", "run-2"}
-        assert all("is too long: RabbitMQ takes names of up to 255 bytes" in each.fault for each in at_work.troubles)
+        assert all("is too long: RabbitMQ takes names of up to 127 bytes" in each.fault for each in at_work.troubles)
 
 
 QUEUES = (
@@ -227,7 +227,14 @@ async def test_what_goes_to_a_queue_with_the_settings_of_a_stranger_waits_and_al
             await at_work.until(lambda: at_work.position == events[-1].position)
 
 
-async def test_a_position_is_not_passed_while_its_request_waits():
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (BusUnusable("somebody else's"), "somebody else's"),
+        (ValueError("Max length exceeded for exchange"), "ValueError: Max length exceeded for exchange"),
+    ],
+)
+async def test_a_position_is_not_passed_while_its_request_waits(error: Exception, told: str):
     events = up_to_a_critic(numbered())
     last = events[-1]
     queue = work_queue("critic", "judge")
@@ -237,11 +244,11 @@ async def test_a_position_is_not_passed_while_its_request_waits():
 
         async def publish(self, queue, bus_messages):
             if queue == work_queue("critic", "judge") and not self.mended:
-                raise BusUnusable("somebody else's")
+                raise error
             await super().publish(queue, bus_messages)
 
     async with Foreign() as bus, relaying(Log(events), bus) as at_work:
-        await at_work.until(lambda: at_work.troubles == [Blocked(queue, "somebody else's")])
+        await at_work.until(lambda: at_work.troubles == [Blocked(queue, told)])
         await at_work.until(lambda: at_work.position > 0)
         assert at_work.position < last.position
         await at_work.until(lambda: at_work.relay.put_into(INBOX) == last.position)

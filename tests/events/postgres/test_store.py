@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from typing import LiteralString
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -23,10 +24,11 @@ from tests.events.fitting import ROWS, Fitting
 
 from redraft.events.backends import open_lease, open_recorder, open_store
 from redraft.events.errors import Conflict, IncompatibleStore, InputError, StoreError, Tampered
-from redraft.events.postgres.connection import Database
+from redraft.events.postgres.connection import Database, takes_never
 from redraft.events.postgres.recorder import PostgresRecorder
 from redraft.events.postgres.schema import SCHEMA_VERSION
 from redraft.events.store.event_store import EventStore, NewEvent
+from redraft.events.store.recorder import DataError, OperationalError
 
 Notes = Callable[..., list[NewEvent]]
 
@@ -527,3 +529,32 @@ async def until(beside: psycopg.Connection, count: int) -> None:
     async with asyncio.timeout(30):
         while one(beside, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'counted'") != count:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+
+
+LONG_TEXT: LiteralString = """
+    CREATE TABLE keys (k text PRIMARY KEY);
+    CREATE FUNCTION long_text(many int) RETURNS text LANGUAGE sql AS
+        $$ SELECT string_agg(md5(number::text), ' ') FROM generate_series(1, many) AS number $$
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "never"),
+    [
+        ("INSERT INTO keys VALUES (long_text(1000))", True),
+        ("INSERT INTO keys VALUES (long_text(150))", True),
+        ("SELECT to_tsvector('simple', long_text(40000))", True),
+        ("DO $$ BEGIN RAISE 'too many notifications in the NOTIFY queue' USING ERRCODE = '54000'; END $$", False),
+        ("SELECT pg_terminate_backend(pg_backend_pid())", False),
+    ],
+)
+def test_a_row_that_is_too_large_is_told_from_a_server_that_takes_nothing_now(
+    postgres_url: str, statement: LiteralString, never: bool
+) -> None:
+    database = Database(postgres_url)
+    with database.connect() as connection:
+        connection.execute(LONG_TEXT)
+        with pytest.raises(psycopg.OperationalError) as raised:
+            connection.execute(statement)
+    assert takes_never(raised.value) == never
+    assert type(database.persistence_error(raised.value)) is (DataError if never else OperationalError)

@@ -20,7 +20,7 @@ from redraft.actors.conditions.printing import print_condition
 from redraft.actors.conditions.reading import SCORE, check_gain, check_name_declared, critics_of
 from redraft.actors.conditions.text import check_printable, is_reference, terms
 from redraft.actors.conditions.values import check_values
-from redraft.actors.plans.check_begin import check_gate_rows, check_paths, check_questions
+from redraft.actors.plans.check_begin import check_gate_rows, check_names, check_questions
 from redraft.actors.plans.check_flow import check_approvals, check_flow
 from redraft.actors.plans.check_items import check_each
 from redraft.actors.plans.check_lessons import check_lessons
@@ -111,7 +111,7 @@ def check_ready(plan: Plan, path: str | None = None, changed: Set[str] = _POLICY
     for place, step, before in late_critics(plan.steps) if path is None else ():
         _check_late(place, step, before)
     if path is None and not begun:
-        check_paths(plan.steps)
+        check_names(plan.steps)
         check_gate_rows(plan.steps)
         check_questions(plan.steps)
     for place, each in eaches_of(plan.steps):

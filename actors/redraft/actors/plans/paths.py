@@ -209,15 +209,15 @@ def is_name(name: object) -> bool:
     return f"_{name.replace('-', '_')}".isidentifier()
 
 
-def check_actor(path: str, role: Role, actor: object) -> None:
-    """Raises PlanError unless this can be the name of an actor, whose queue has a name that a broker takes."""
+def check_actor(path: str, role: Role, actor: object, longest: int = LONGEST_NAME) -> None:
+    """Raises PlanError unless this can be the name of an actor, whose queue has a name of at most so many bytes."""
     check_name(path, actor, "actor")
     if str(actor).isascii():
         return  # at most `MAX_NAME` letters, each of which is spelled as it is
     size = len(encode_name(work_queue(role, str(actor))))
-    if size > LONGEST_NAME:
+    if size > longest:
         fault = f"actor {shown(actor)} makes a queue's name of {size} bytes, in which each letter that is not ASCII"
-        raise PlanError(path, f"{fault} counts for up to 12; shorten it, {LONGEST_NAME} are allowed")
+        raise PlanError(path, f"{fault} counts for up to 12; shorten it, {longest} are allowed")
 
 
 def check_workflow(name: str) -> None:

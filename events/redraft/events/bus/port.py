@@ -97,7 +97,12 @@ def work_queue(role: Role, actor: str) -> str:
 
 
 LONGEST_NAME: Final = 255
-"""The longest name of a queue or routing key that a broker accepts, in bytes, once it is written in ASCII."""
+"""The longest routing key, or name of a queue, that a broker accepts, in bytes, once it is written in ASCII."""
+
+LONGEST_QUEUE: Final = 127
+"""The longest name of a queue of messages, in such bytes: its readers have an exchange of the same name, which has at
+most 127 in AMQP 0-9-1 (https://www.rabbitmq.com/resources/specs/amqp0-9-1.xml, `exchange-name`), and clients insist.
+"""
 
 
 def encode_name(key: str) -> str:

@@ -140,6 +140,20 @@ def _wait_within(connection: psycopg.BaseConnection[Any], gen: PQGen[_T], silenc
         return done.value  # type: ignore[no-any-return]
 
 
+_OF_ROWS: Final = ("nbt", "indextuple.", "hio.", "to_tsany.")
+"""The beginnings of the names of PostgreSQL's source files that refuse a row by its size, whatever the time."""
+
+
+def takes_never(error: psycopg.Error) -> bool:
+    """Returns whether a row is larger than an index, a page or a text to search takes.
+
+    psycopg calls that an OperationalError, like a server that is away, and so it does other limits, which pass.
+    """
+    if not isinstance(error, psycopg.errors.ProgramLimitExceeded):
+        return False
+    return (error.diag.source_file or "").startswith(_OF_ROWS)
+
+
 def unanswered(silence: float) -> psycopg.OperationalError:
     """Returns the error for a server that does not answer."""
     return psycopg.OperationalError(f"no answer for {silence:g} s")
@@ -207,7 +221,9 @@ class Database:
                 return DatabaseError(f"{line}; see redraft doctor")
             case psycopg.IntegrityError():
                 return IntegrityError(line)
-            case psycopg.DataError() | psycopg.errors.ProgramLimitExceeded():
+            case psycopg.OperationalError() if takes_never(error):
+                return DataError(line)
+            case psycopg.DataError():
                 return DataError(line)
             case psycopg.OperationalError() | psycopg.InterfaceError():
                 return OperationalError(line)

@@ -44,7 +44,7 @@ from aiormq.exceptions import (
 )
 from pamqp.common import FieldTable
 
-from redraft.events.bus.port import INBOX, LONGEST_NAME, encode_name, is_inbox, is_partition
+from redraft.events.bus.port import INBOX, LONGEST_QUEUE, encode_name, is_inbox, is_partition
 from redraft.events.errors import BusUnusable, InputError
 from redraft.events.rabbit.connection import Link, answer, explain
 
@@ -107,8 +107,8 @@ class Names:
                 f"{queue!r} is not a queue of messages: those are called {PREFIX}.inbox or {PREFIX}.role.actor"
             )
         there = encode_name(key)
-        if len(f"{self._prefix}.{there}") > LONGEST_NAME:
-            raise InputError(f"{queue!r} is too long: RabbitMQ takes names of up to {LONGEST_NAME} bytes")
+        if len(f"{self._prefix}.{there}") > LONGEST_QUEUE:
+            raise InputError(f"{queue!r} is too long: RabbitMQ takes names of up to {LONGEST_QUEUE} bytes")
         return there
 
     def there(self, queue: str) -> str:

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from redraft.events.errors import CodecError, Conflict, StoreError
+from redraft.events.errors import CodecError, Conflict, StoreError, Unstorable
 from redraft.events.messages.codec import GENESIS, TextCipher, encode_event
 from redraft.events.messages.domain_events import DomainEvent
 from redraft.events.messages.envelope import Origin, Recorded
@@ -72,6 +72,9 @@ class CommittedAppend(msgspec.Struct, frozen=True, gc=False):
     events: tuple[Recorded, ...]
     size: int
 
+
+NotTaken: TypeAlias = Conflict | Unstorable
+"""Why a database does not take an append: others were faster, or it never takes these events."""
 
 AppendResult: TypeAlias = tuple[int, ...] | Conflict | StoreError
 """The result of an append: the positions of its events in the log, or the reason why it is not recorded."""

@@ -62,7 +62,7 @@ def set_outcomes(entries: Iterable[PendingAppend], positions: Iterable[int]) -> 
 def _commit_alone(recorder: Recorder, where: str, encoded: Encoded, fault: PersistenceError | None) -> AppendResult:
     """Records one append; after a `fault`, only looks whether it is recorded.
 
-    An append that the database refuses is recorded already, or a conflict: Unstorable where it would never take it.
+    An append that the database refuses is recorded already, or a conflict; Unstorable if it would never be taken.
     """
     lost = None if isinstance(fault, IntegrityError) else fault
     try:
@@ -74,7 +74,7 @@ def _commit_alone(recorder: Recorder, where: str, encoded: Encoded, fault: Persi
             return StoreError(f"store {where}: {explain(lost)}")
         return found or _conflict(encoded.append)
     except DataError as error:
-        return Unstorable(encoded.append.run, encoded.append.expected_version, explain(error))
+        return Unstorable(encoded.append.run, explain(error))
     except PersistenceError as error:
         return StoreError(f"store {where}: {explain(lost or error)}")
     except StoreError as error:

@@ -14,13 +14,13 @@ from functools import partial
 from typing import ParamSpec, Self, TypeAlias, TypeVar
 
 from redraft.events.encryption.keyring import Encryption, Keyring, MemoryKeys
-from redraft.events.errors import CodecError, Conflict, NoSuchRun, StoreError, Tampered
+from redraft.events.errors import CodecError, Conflict, NoSuchRun, StoreError, Tampered, Unstorable
 from redraft.events.messages.codec import GENESIS, decode_event, verify_hash
 from redraft.events.messages.domain_events import RunErased, RunQuarantined, RunStarted
 from redraft.events.messages.envelope import Entry, Recorded
 from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.memory import memory_decoded, memory_of
-from redraft.events.store.append import Append, CommittedAppend, Encoded, NewEvent
+from redraft.events.store.append import Append, CommittedAppend, Encoded, NewEvent, NotTaken
 from redraft.events.store.folder_contents import HOLDERS, ReadContents, WrittenContents
 from redraft.events.store.group_commit import Committer, Inline, Result
 from redraft.events.store.raw_rows import RowCopier, place_of, unreadable
@@ -90,16 +90,16 @@ class EventStore:
 
         That event is identified by its version and its hash, `previous`; a new run begins after version 0 and
         `GENESIS`. The events are on disk when it returns. Raises Conflict when the run does not end with that event, or
-        one of the ids is in the log already; CodecError when an event cannot be encoded. Cancelling stops the waiting;
-        the events may be recorded all the same.
+        one of the ids is in the log already; CodecError when an event cannot be encoded, Unstorable when the database
+        never takes it. Cancelling stops the waiting; the events may be recorded all the same.
         """
         (result,) = await self.append_all([Append(run, expected_version, tuple(events), previous)])
-        if isinstance(result, Conflict):
+        if isinstance(result, Conflict | Unstorable):
             raise result
         return result
 
-    async def append_all(self, appends: Sequence[Append]) -> Sequence[tuple[Recorded, ...] | Conflict]:
-        """Records several appends at once, each all or none; returns a result for each, which may be a Conflict.
+    async def append_all(self, appends: Sequence[Append]) -> Sequence[tuple[Recorded, ...] | NotTaken]:
+        """Records several appends at once, each all or none; returns a result for each, or why it is not taken.
 
         Raises CodecError, with nothing recorded, when an event cannot be encoded; the first StoreError of an append,
         when all have been tried.
@@ -145,7 +145,7 @@ class EventStore:
             self._sealing_check.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(self._sealing_check)
 
-    def hand_in(self, appends: Sequence[Encoded]) -> Coroutine[None, None, Sequence[tuple[Recorded, ...] | Conflict]]:
+    def hand_in(self, appends: Sequence[Encoded]) -> Coroutine[None, None, Sequence[tuple[Recorded, ...] | NotTaken]]:
         """Records appends as `append_all` does, but starts writing when it is called and not when it is awaited.
 
         So a caller can go on deciding meanwhile. An append that builds on a conflicting one conflicts too.
@@ -153,10 +153,10 @@ class EventStore:
         self._check_open()
         return self._collect_results(self._committer.submit(appends, at_once=True))
 
-    async def _collect_results(self, done: asyncio.Future[list[Result]]) -> Sequence[tuple[Recorded, ...] | Conflict]:
-        results: list[tuple[Recorded, ...] | Conflict] = []
+    async def _collect_results(self, done: asyncio.Future[list[Result]]) -> Sequence[tuple[Recorded, ...] | NotTaken]:
+        results: list[tuple[Recorded, ...] | NotTaken] = []
         for result in await done:
-            if isinstance(result, StoreError) and not isinstance(result, Conflict):
+            if isinstance(result, StoreError) and not isinstance(result, Conflict | Unstorable):
                 raise result
             results.append(result)
         return results

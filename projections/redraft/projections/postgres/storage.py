@@ -13,7 +13,7 @@ from psycopg import errors
 from psycopg.sql import SQL, Identifier
 
 from redraft.events.errors import ReadModelCorrupt, StoreError
-from redraft.events.postgres.connection import Connections, Database
+from redraft.events.postgres.connection import Connections, Database, takes_never
 from redraft.events.postgres.schema import DURABLE_COMMIT, prepare
 from redraft.projections.engine.positions import SYSTEM_TABLES
 from redraft.projections.engine.projection import Key, SetAll, Table, Value, invalid_table_error, kind_of
@@ -153,12 +153,7 @@ def _column(table: Table, name: str, values: Sequence[Value]) -> Value:
 
 
 _DAMAGE: Final = (errors.UndefinedTable, errors.UndefinedColumn, errors.DuplicateTable, errors.InvalidTableDefinition)
-_OF_ROWS: Final = (
-    psycopg.IntegrityError,
-    psycopg.DataError,
-    psycopg.ProgrammingError,
-    errors.ProgramLimitExceeded,  # such as a key that is too long for an index
-)
+_OF_ROWS: Final = (psycopg.IntegrityError, psycopg.DataError, psycopg.ProgrammingError)
 _FRESH_PLANS: Final = "SET plan_cache_mode = force_custom_plan"
 """Never reuses a query plan: one made while a table was empty would read all of it."""
 _BY_KEYS: Final = "SET enable_seqscan = off; SET jit = off"
@@ -202,8 +197,9 @@ class PostgresStorage:
 
     def is_row_error(self, error: Exception) -> bool:
         if isinstance(error, psycopg.Error):
-            return isinstance(error, _OF_ROWS) and not isinstance(
-                error, (*_DAMAGE, errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege)
+            return takes_never(error) or (
+                isinstance(error, _OF_ROWS)
+                and not isinstance(error, (*_DAMAGE, errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege))
             )
         return not isinstance(error, OSError | StoreError)
 

@@ -65,7 +65,7 @@ from redraft.events.messages.domain_events import StepRequested
 from redraft.events.messages.envelope import Entry, Origin, Recorded
 from redraft.events.messages.lessons import Lessons
 from redraft.events.messages.usage import Usage
-from redraft.events.store.append import Append, Encoded
+from redraft.events.store.append import Append, Encoded, NotTaken
 
 
 class RunStore(Protocol):
@@ -184,7 +184,7 @@ class CommandHandler:
             batch = await self.decide(again)
 
     async def _sort_results(
-        self, batch: DecidedBatch, results: Sequence[tuple[Recorded, ...] | Conflict], settled: list[Settled]
+        self, batch: DecidedBatch, results: Sequence[tuple[Recorded, ...] | NotTaken], settled: list[Settled]
     ) -> list[Incoming]:
         """Adds the results that count to `settled`; returns the messages that have to be decided on again."""
         outcomes = iter(results)
@@ -192,7 +192,7 @@ class CommandHandler:
         self._void_after_conflicts(paired)
         again: list[Incoming] = []
         for each, result in paired:
-            if result and not isinstance(result, Conflict):
+            if result and not isinstance(result, Conflict | Unstorable):
                 settled.append(Settled(each.incoming, result))
             elif each.aggregate.void:
                 why = result.why if isinstance(result, Unstorable) else ""
@@ -201,11 +201,11 @@ class CommandHandler:
                 settled.append(await self._settle_without_events(each))
         return again
 
-    def _void_after_conflicts(self, paired: Sequence[tuple[Decided, tuple[Recorded, ...] | Conflict]]) -> None:
+    def _void_after_conflicts(self, paired: Sequence[tuple[Decided, tuple[Recorded, ...] | NotTaken]]) -> None:
         """Makes void every state on which a decision was made that the log refused."""
         for each, result in paired:
-            if isinstance(result, Conflict):
-                self.conflicts += 1
+            if isinstance(result, Conflict | Unstorable):
+                self.conflicts += isinstance(result, Conflict)
                 self._aggregates.drop(each.incoming.message.run, each.aggregate)
 
     async def _settle_without_events(self, decided: Decided) -> Settled:

@@ -14,14 +14,14 @@ from msgspec.structs import replace
 
 from redraft.actors.deciding.decider import is_early, is_open, place_to_look_after, why_unwelcome
 from redraft.actors.runtime.coordinating.aggregates import Aggregate
-from redraft.events.errors import Conflict, StoreError
+from redraft.events.errors import StoreError
 from redraft.events.messages.commands import ConfirmStep, ExpireStep, Message, request_id
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import Choice, DomainEvent, Tally
 from redraft.events.messages.envelope import Origin, Recorded
-from redraft.events.store.append import Encoded, NewEvent
+from redraft.events.store.append import Encoded, NewEvent, NotTaken
 
-PendingResults: TypeAlias = Coroutine[None, None, Sequence[tuple[Recorded, ...] | Conflict]]
+PendingResults: TypeAlias = Coroutine[None, None, Sequence[tuple[Recorded, ...] | NotTaken]]
 
 
 class Incoming(msgspec.Struct, frozen=True, gc=False):

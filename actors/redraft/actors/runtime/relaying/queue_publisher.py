@@ -165,6 +165,8 @@ class QueuePublisher:
     async def put(self, queue: str, messages: Sequence[OutgoingMessage], *, anew: bool = False) -> None:
         """Puts messages into a queue. If it is unusable they wait; one that it never accepts is refused.
 
+        An error that nobody expects counts as one of this queue: all others go on.
+
         `anew` tries a queue for which others wait, and raises BusUnusable or TimeoutError when it is unusable.
         """
         if queue in self._waiting and not anew:
@@ -182,6 +184,12 @@ class QueuePublisher:
             if anew:
                 raise
             self._block(queue, messages, str(error))
+        except (BusError, StoreError, OSError):
+            raise
+        except Exception as error:
+            if anew:
+                raise BusUnusable(error_message(error)) from error
+            self._block(queue, messages, error_message(error))
 
     def close(self) -> None:
         """Stops retrying."""
