@@ -15,6 +15,7 @@ from tests.appending import append_to
 from redraft.actors.runtime.coordinating.command_handler import CommandHandler
 from redraft.actors.runtime.coordinating.decisions import Incoming, Settled
 from redraft.events.backends import open_store
+from redraft.events.errors import StoreError
 from redraft.events.messages.commands import (
     CancelRun,
     Critiqued,
@@ -110,6 +111,28 @@ async def test_a_message_whose_events_the_database_never_takes_is_refused_alone(
         assert "the log cannot record it: index row size" in bad.refused
         assert [type(each.data) for each in good.recorded] == [RunStarted, StepRequested]
         assert (await carried_out(handler, GUIDED if begun else first)).recorded
+
+
+SHORT = [MemoryError(), RuntimeError("can't start new thread"), ImportError("no such module")]
+
+
+@pytest.mark.parametrize("short", SHORT, ids=["memory", "threads", "modules"])
+async def test_what_this_process_is_short_of_sets_no_run_aside(
+    store: EventStore, short: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handler = handler_on(store)
+    await begin(handler)
+    handler.forget()
+
+    async def fail(*_: object, **__: object) -> None:
+        raise short
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "read", fail)
+        with pytest.raises(StoreError, match="this process is short of something"):
+            await carried_out(handler, GUIDED)
+    assert (await carried_out(handler, GUIDED)).recorded
+    assert RunQuarantined not in await kinds(store)
 
 
 async def test_what_somebody_else_was_faster_with_is_decided_again(store: EventStore) -> None:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import aio_pika
 import pytest
 from msgspec.structs import replace
+from tests.actors.runtime.test_command_handler import SHORT
 from tests.actors.runtime.test_relay import Heard, Log, numbered
 from tests.events.rabbit_server import URL, new_prefix, rabbit
 
@@ -16,7 +17,7 @@ from redraft.actors.runtime.relaying.queue_publisher import Blocked, Freed, Left
 from redraft.actors.runtime.relaying.relay import Relay
 from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import INBOX, Bus, work_queue
-from redraft.events.errors import BusUnusable, CodecError, StoreError, UnknownRules
+from redraft.events.errors import BusUnusable, CodecError, MessageTooLarge, StoreError, UnknownRules
 from redraft.events.messages.codec import decode_message, decode_work
 from redraft.events.messages.commands import Failed
 from redraft.events.messages.domain_events import DraftGenerated, LoopEnded, StepRequested
@@ -274,6 +275,37 @@ async def test_a_full_queue_holds_up_nobody_else(full: str):
         queue = "redraft.critic.other"
         told = "it took nothing within 1 seconds: it is full, bounded, or cannot be reached"
         await at_work.until(lambda: Blocked(queue, told) in at_work.troubles)
+
+
+async def test_an_event_that_no_broker_takes_is_left_out_alone():
+    events = one_after_the_other(numbered(), numbered())
+    large = next(event for event in events if event.run == "run-1" and isinstance(event.data, DraftGenerated))
+
+    class Bounded(Heard):
+        async def publish_events(self, events: Sequence[Recorded], facts: Mapping[str, RunFacts]) -> None:
+            if large in events:
+                raise MessageTooLarge("draft.generated.v1: more than the server takes")
+            await super().publish_events(events, facts)
+
+    heard = Bounded()
+    async with LocalBus() as bus, relaying(Log(events), bus, heard) as at_work:
+        await at_work.until(lambda: at_work.position == events[-1].position)
+        await at_work.until(lambda: len({each.position for each in heard.events}) == len(events) - 1)
+        fault = "its event is not published: draft.generated.v1: more than the server takes"
+        assert at_work.troubles == [LeftOut("run-1", large.position, fault)]
+        assert large not in heard.events
+
+
+@pytest.mark.parametrize("short", SHORT, ids=["memory", "threads", "modules"])
+async def test_what_this_process_is_short_of_fails_no_step(short: Exception):
+    class Short(Log):
+        async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]:
+            raise short
+
+    async with LocalBus() as bus:
+        relay = Relay(Short(up_to_a_critic(numbered())), bus, lambda run: True)
+        with pytest.raises(StoreError, match="this process is short of something"):
+            await relay.resend("r")
 
 
 async def test_where_nothing_takes_the_events_requests_go_on_and_they_are_made_known_afterwards(monkeypatch):

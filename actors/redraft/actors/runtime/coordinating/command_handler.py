@@ -46,6 +46,7 @@ from redraft.actors.runtime.coordinating.deferring import (
 from redraft.actors.runtime.coordinating.proving import RunTexts, needs_proof, proven
 from redraft.actors.runtime.coordinating.refusing import why_not_edited, why_not_erased
 from redraft.actors.runtime.coordinating.setting_aside import Report, SettingAside
+from redraft.actors.runtime.relaying.queue_publisher import raise_if_short
 from redraft.actors.values import ignore, shown
 from redraft.events.errors import BusError, CodecError, Conflict, EncryptionKeyMissing, StoreError, Tampered, Unstorable
 from redraft.events.messages.commands import (
@@ -226,6 +227,7 @@ class CommandHandler:
             self._postponed[each.message.run] = error
             return postpone(each, error)
         except Exception as error:
+            raise_if_short(error)
             if _is_unavailable(error):
                 raise
             return await self._aside.handle_unreadable(each, error, now)

@@ -8,9 +8,9 @@ from typing import Final, Protocol
 
 import msgspec
 
-from redraft.actors.runtime.relaying.queue_publisher import Blocked, Freed, OnTrouble
+from redraft.actors.runtime.relaying.queue_publisher import Blocked, Freed, LeftOut, OnTrouble
 from redraft.events.bus.port import EventPublisher
-from redraft.events.errors import BusUnusable
+from redraft.events.errors import BusUnusable, MessageTooLarge
 from redraft.events.messages.envelope import Entry, Recorded
 from redraft.events.messages.filters import RunFacts
 from redraft.events.messages.memory import memory_of
@@ -129,7 +129,10 @@ class EventAnnouncer:
     async def _announce(
         self, events: Sequence[Recorded], facts: Mapping[str, RunFacts], check: Callable[[], Awaitable[None]] | None
     ) -> None:
-        """Publishes events, repeating until it succeeds; calls `check` before each attempt."""
+        """Publishes events, repeating until it succeeds; calls `check` before each attempt.
+
+        An event that no broker takes is left out, and those beside it are published one by one.
+        """
         if self._publisher is None or not events:
             return
         while True:
@@ -137,11 +140,26 @@ class EventAnnouncer:
                 await check()
             try:
                 await self._publisher.publish_events(events, facts)
+            except MessageTooLarge as error:
+                await self._announce_singly(events, facts, check, error)
             except BusUnusable as error:
                 self._skip(str(error))
                 await asyncio.sleep(AGAIN)
-            else:
-                return
+                continue
+            return
+
+    async def _announce_singly(
+        self,
+        events: Sequence[Recorded],
+        facts: Mapping[str, RunFacts],
+        check: Callable[[], Awaitable[None]] | None,
+        error: MessageTooLarge,
+    ) -> None:
+        if len(events) == 1:
+            self._on_trouble(LeftOut(events[0].run, events[0].position, f"its event is not published: {error}"))
+            return
+        for each in events:
+            await self._announce([each], facts, check)
 
     def _skip(self, fault: str) -> None:
         """Drops what is queued and skips new events until publishing works again; callers of `add` go on."""

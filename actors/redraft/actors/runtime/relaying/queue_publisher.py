@@ -94,8 +94,16 @@ def belongs_elsewhere(error: Exception) -> bool:
     return isinstance(error, UnknownName | UnknownRules | EncryptionKeyMissing)
 
 
+def raise_if_short(error: Exception) -> None:
+    """Raises StoreError when this process has no memory, thread or module left: that says nothing about a run."""
+    is_thread = isinstance(error, RuntimeError) and "start new thread" in str(error)
+    if is_thread or isinstance(error, MemoryError | ImportError):
+        raise StoreError(f"this process is short of something: {error_message(error)}") from error
+
+
 def raise_if_unavailable(error: Exception) -> None:
-    """Raises an error that is not about one run: the store or the bus cannot be used."""
+    """Raises an error that is not about one run: the store, the bus or this process cannot be used."""
+    raise_if_short(error)
     if isinstance(error, StoreError | BusError) and not isinstance(error, Tampered | MessageTooLarge):
         raise error
 
