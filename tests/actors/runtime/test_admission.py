@@ -116,6 +116,14 @@ def test_what_is_said_around_a_message_has_bounds_too(what: str) -> None:
                 door(BusMessage(*encode_message(message), came, "r"))
 
 
+def test_the_id_of_a_message_leaves_room_for_what_its_events_and_the_relay_add() -> None:
+    name, body = encode_message(CancelRun("r", "x"))
+    with pytest.raises(CodecError, match="its attribute id has 901 bytes; the limit is 900"):
+        DOOR.message(BusMessage(name, body, Origin("x" * 901, "somebody"), "r"))
+    for came in (Origin("x" * 900, "somebody"), Origin("x" * 1000, "relay")):
+        assert DOOR.message(BusMessage(name, body, came, "r")) == CancelRun("r", "x")
+
+
 def test_an_outcome_that_says_what_cannot_have_been_used_is_a_failure() -> None:
     for outcome in (Generated("r", "p", 2, "text", usage=Usage(2 * 10**12)), Failed("r", "p", 2, "error", "x", True)):
         outcome = replace(outcome, usage=Usage(2 * 10**12))

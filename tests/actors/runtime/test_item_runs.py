@@ -128,6 +128,12 @@ async def test_a_state_that_would_be_too_large_for_an_item_is_refused():
         await started(run, "Chapters[1]")
 
 
+async def test_an_item_whose_run_would_have_an_id_that_is_too_long_is_refused():
+    event, asked = asked_in(Book(), "Chapters[1]")
+    with pytest.raises(InputError, match=r"its run's id would have 211 bytes; give run x{20}… a shorter id, 200 are"):
+        await runs({}).start(replace(event, run="x" * 200), asked, again=False)
+
+
 async def test_the_end_of_an_items_run_is_the_answer_and_other_events_are_none():
     done = item_run()
     items = runs({FIRST: done})

@@ -12,7 +12,7 @@ from redraft.actors.deciding.run_values import first_values
 from redraft.actors.plans.check import check_ready
 from redraft.actors.plans.check_state import values_misfit
 from redraft.actors.values import shown
-from redraft.events.bus.port import BusMessage, is_inbox, require_head, size_of
+from redraft.events.bus.port import LONGEST_ATTRIBUTE, BusMessage, is_inbox, require_head, size_of
 from redraft.events.errors import CodecError, InputError
 from redraft.events.messages.codec import decode_message, decode_work
 from redraft.events.messages.commands import (
@@ -38,6 +38,7 @@ from redraft.events.messages.commands import (
 )
 from redraft.events.messages.content import MOST_EVENTS, Files, check_brief, checked
 from redraft.events.messages.domain_events import StepRequested
+from redraft.events.messages.envelope import Origin
 from redraft.events.messages.item_ids import run_around, run_of_item
 from redraft.events.messages.plan import ACTOR_ROLES, Plan
 from redraft.events.messages.run_state import size_fault
@@ -102,6 +103,9 @@ def _describe_user(user: str) -> str:
 LONGEST_ID: Final = 200
 """The longest id of a run, in bytes of UTF-8. One that is longer, empty or not printable may break a database."""
 
+LONGEST_GIVEN: Final = LONGEST_ATTRIBUTE - 100
+"""The longest id of a message, in bytes of UTF-8, but of those that the relay derives from the id of an event."""
+
 LONGEST_PATH: Final = 2_000
 """The longest path of a step, in characters: twice what a plan of the deepest nesting and the longest names has."""
 
@@ -129,6 +133,7 @@ class Admission:
         """
         self._require_size(bus_message)
         require_head(bus_message.origin)
+        _require_short(bus_message.origin)
         content = bus_message.content
         is_decoded = type(content) in MESSAGE_NAMES
         message: Message = content if is_decoded else decode_message(bus_message.name, bus_message.body)  # type: ignore[assignment]
@@ -241,6 +246,12 @@ def _require_answerable(request: Request) -> None:
         raise CodecError(f"{request.id[:40]!r} cannot be the id of a request")
     if request.reply_key and not is_inbox(f"redraft.{request.reply_key}"):
         raise CodecError(f"{request.reply_key[:40]!r} cannot be the key of an answer: give inbox, or inbox.0 and so on")
+
+
+def _require_short(origin: Origin) -> None:
+    """Raises CodecError for an id to which nothing could be added: those of its events begin with it."""
+    if origin.actor != "relay" and (size := size_of(origin.id)) > LONGEST_GIVEN:
+        raise CodecError(f"its attribute id has {size:,} bytes; the limit is {LONGEST_GIVEN}")
 
 
 def _require_version(version: int) -> None:

@@ -18,7 +18,8 @@ from redraft.actors.deciding.item_result import result_of
 from redraft.actors.deciding.state import RunState
 from redraft.actors.plans.items import item_brief, item_plan
 from redraft.actors.plans.paths import step_key
-from redraft.events.bus.port import BusMessage
+from redraft.actors.runtime.admission import LONGEST_ID
+from redraft.events.bus.port import BusMessage, size_of
 from redraft.events.errors import CodecError, InputError, Tampered
 from redraft.events.messages.codec import encode_message
 from redraft.events.messages.commands import (
@@ -98,6 +99,10 @@ class ItemRuns:
         is there that this request did not begin: its answer would not count.
         """
         of = ItemOf(event.run, asked.path)
+        if (size := size_of(run_of_item(of))) > LONGEST_ID:
+            raise InputError(
+                f"its run's id would have {size} bytes; give run {of.run[:20]}… a shorter id, {LONGEST_ID} are allowed"
+            )
         if again and (known := await self._read(run_of_item(of))):
             if known[0].causation != event.id:
                 raise InputError(
