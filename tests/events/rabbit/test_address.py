@@ -41,6 +41,7 @@ def test_an_address_says_where_without_the_password(url: str, where: str) -> Non
         ("amqp://", "names no scheme and host"),
         ("amqp://localhost:port", "cannot be read"),
         ("amqp://localhost/a/b", "%2F"),
+        (f"amqp://localhost/{'v' * 128}", "names a vhost of 128 bytes; clients take 127"),
         ("amqps://localhost?no_verify_ssl=1", "no_verify_ssl=… which is not known".replace("… ", "…, ")),
         ("amqp://localhost?cafile=ca.pem", "amqps://"),
         ("amqps://localhost?keyfile=key.pem", "certfile"),

@@ -27,6 +27,7 @@ from redraft.events.rabbit.wire import Wire, Wires
 
 _PORTS: Final = {"amqp": 5672, "amqps": 5671}
 _GUEST: Final = "guest"
+_LONGEST_VHOST: Final = 127  # `path` in https://www.rabbitmq.com/resources/specs/amqp0-9-1.xml
 _TLS: Final = ("cafile", "certfile", "keyfile")
 _FORM: Final = "amqp://user:password@host:5672/vhost, or amqps:// with ?cafile=…&certfile=…&keyfile=…"
 
@@ -73,6 +74,8 @@ def _split(url: str) -> tuple[SplitResult, int]:
         raise InputError(f"the URL of RabbitMQ names no scheme and host that are known; it looks like {_FORM}")
     if "/" in parts.path[1:]:
         raise InputError("the URL of RabbitMQ has more than one part after the host: write a slash in a vhost as %2F")
+    if (size := len(unquote(parts.path[1:]).encode())) > _LONGEST_VHOST:
+        raise InputError(f"the URL of RabbitMQ names a vhost of {size} bytes; clients take {_LONGEST_VHOST}")
     return parts, port or _PORTS[parts.scheme]
 
 
