@@ -14,7 +14,7 @@ from tests.appending import append_to
 from tests.events.rabbit_server import URL, new_prefix, rabbit, require_rabbitmq
 
 from redraft.actors.runtime.relaying.relay import Relay
-from redraft.app import Client, open_readonly
+from redraft.app import Client, Retry, open_readonly
 from redraft.app.settings.settings import Settings
 from redraft.app.wiring.deployment import open_client
 from redraft.events.backends import open_store
@@ -25,8 +25,10 @@ from redraft.events.messages.domain_events import DomainEvent, DraftCritiqued, I
 from redraft.events.messages.envelope import Origin, Recorded
 from redraft.events.messages.plan import Plan, Repeat, Step
 from redraft.events.store.event_store import EventStore, NewEvent
+from redraft.events.subscriptions.subscriptions import Subscription, Subscriptions
 
 DEADLINE = 60.0
+QUICK = Retry(attempts=3, initial=0.001, maximum=0.01)
 NOON = datetime(2026, 3, 1, 12, 0, 0, 125000, tzinfo=UTC)
 Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Client]]
 
@@ -134,3 +136,49 @@ async def taken(client: Client, count: int, after: int = 0, **chosen: object) ->
             if len(found) == count:
                 break
     return found
+
+
+class Handler:
+    """Takes events, or fails as it is told; `arrived` is set whenever it is called."""
+
+    def __init__(self, fault: Callable[[Recorded], Exception | None] = lambda event: None) -> None:
+        self.taken: list[int] = []
+        self.tried: list[int] = []
+        self.fault = fault
+        self._arrived = asyncio.Condition()
+
+    async def __call__(self, event: Recorded) -> None:
+        self.tried.append(event.position)
+        fault = self.fault(event)
+        if fault is None:
+            self.taken.append(event.position)
+        async with self._arrived:
+            self._arrived.notify_all()
+        if fault is not None:
+            raise fault
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(DEADLINE), self._arrived:
+            await self._arrived.wait_for(condition)
+
+
+@asynccontextmanager
+async def delivering(
+    client: Client, name: str, handler: Handler, **options: object
+) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(client.deliver(name, handler, **{"retry": QUICK, **options}))  # type: ignore[arg-type]
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def until(names: Subscriptions, name: str, condition: Callable[[Subscription], bool]) -> Subscription:
+    """The subscription, once this holds for it."""
+    async with asyncio.timeout(DEADLINE):
+        while True:
+            for found in await names.all():
+                if found.name == name and condition(found):
+                    return found
+            await asyncio.sleep(0.01)

@@ -149,8 +149,8 @@ class MessageTooLarge(BusError):
 class DeliveryError(RedraftError):
     """Raised by a subscriber's handler that could not take an event.
 
-    `retry_after` is the shortest backoff in seconds; None leaves it to the subscription. A `permanent` failure is not
-    retried: the event is parked.
+    `retry_after` is the shortest backoff in seconds; None leaves it to the subscription, as does what is no finite
+    number of 0 or more. A `permanent` failure is not retried: the event is parked.
     """
 
     def __init__(self, message: str, *, retry_after: float | None = None, permanent: bool = False) -> None:

@@ -61,9 +61,15 @@ def _is_plain(text: str) -> bool:
 
 
 def error_text(error: BaseException) -> str:
-    """Returns an error's class and message; of PostgreSQL's only primary message and code, as details quote rows."""
-    primary = getattr(getattr(error, "diag", None), "message_primary", None)
-    text = f"{primary} ({getattr(error, 'sqlstate', None)})" if primary else str(error)
+    """Returns an error's class and message; of PostgreSQL's only primary message and code, as details quote rows.
+
+    It is the class alone where the error cannot say its message, as its `__str__` raises.
+    """
+    try:
+        primary = getattr(getattr(error, "diag", None), "message_primary", None)
+        text = f"{primary} ({getattr(error, 'sqlstate', None)})" if primary else str(error)
+    except Exception:  # noqa: BLE001 - it is somebody else's code
+        text = ""
     return f"{type(error).__name__}: {text}".rstrip(": ")
 
 

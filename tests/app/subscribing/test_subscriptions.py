@@ -5,15 +5,25 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.app.subscribers import DEADLINE, World, beginning, new_events, taken, world, write_run
+from tests.app.subscribers import (
+    DEADLINE,
+    Handler,
+    World,
+    beginning,
+    delivering,
+    new_events,
+    taken,
+    until,
+    world,
+    write_run,
+)
 from tests.appending import append_to
 
-from redraft.app import Client, DeliveryError, Retry, open_readonly
+from redraft.app import DeliveryError, Retry, open_readonly
 from redraft.app.settings.settings import Settings
 from redraft.app.subscribing.delivery import backoff
 from redraft.events.backends import open_store, open_subscriptions
@@ -21,9 +31,7 @@ from redraft.events.encryption.cipher import new_master_key, read_master_key
 from redraft.events.encryption.keyring import Encryption
 from redraft.events.errors import IncompatibleStore, InputError
 from redraft.events.messages.envelope import Recorded
-from redraft.events.subscriptions.subscriptions import ParkedEvent, Subscription, Subscriptions
-
-QUICK = Retry(attempts=3, initial=0.001, maximum=0.01)
+from redraft.events.subscriptions.subscriptions import ParkedEvent, Subscriptions
 
 
 class Panic(BaseException):
@@ -40,52 +48,6 @@ async def there(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 async def names(there: World) -> AsyncIterator[Subscriptions]:
     async with open_subscriptions(there.url) as opened:
         yield opened
-
-
-class Handler:
-    """Takes events, or fails as it is told; `arrived` is set whenever it is called."""
-
-    def __init__(self, fault: Callable[[Recorded], Exception | None] = lambda event: None) -> None:
-        self.taken: list[int] = []
-        self.tried: list[int] = []
-        self.fault = fault
-        self._arrived = asyncio.Condition()
-
-    async def __call__(self, event: Recorded) -> None:
-        self.tried.append(event.position)
-        fault = self.fault(event)
-        if fault is None:
-            self.taken.append(event.position)
-        async with self._arrived:
-            self._arrived.notify_all()
-        if fault is not None:
-            raise fault
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(DEADLINE), self._arrived:
-            await self._arrived.wait_for(condition)
-
-
-@asynccontextmanager
-async def delivering(
-    client: Client, name: str, handler: Handler, **options: object
-) -> AsyncIterator[asyncio.Task[None]]:
-    task = asyncio.create_task(client.deliver(name, handler, **{"retry": QUICK, **options}))  # type: ignore[arg-type]
-    try:
-        yield task
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-
-
-async def until(names: Subscriptions, name: str, condition: Callable[[Subscription], bool]) -> Subscription:
-    """The subscription, once this holds for it."""
-    async with asyncio.timeout(DEADLINE):
-        while True:
-            for found in await names.all():
-                if found.name == name and condition(found):
-                    return found
-            await asyncio.sleep(0.01)
 
 
 async def tried_again(names: Subscriptions, name: str) -> ParkedEvent:

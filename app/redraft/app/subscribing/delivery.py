@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from redraft.actors.runtime.failures import awaited
+from redraft.actors.runtime.failures import awaited, said_by
 from redraft.actors.runtime.working.threads import run_in_thread
 from redraft.app.process.lifecycle import together
 from redraft.app.process.logs import redacted
@@ -43,10 +43,27 @@ TIMEOUT: Final = 60.0
 """Seconds that a call of an asynchronous handler may take, unless others are given; a thread cannot be ended."""
 
 
-def backoff(retry: Retry, failures: int, retry_after: float | None = None) -> float:
-    """Returns the seconds until the next attempt, at least `retry_after`; `failures` is at least 1."""
+class Fault(msgspec.Struct, frozen=True):
+    """Why an event was not taken. `retry_after` is as the handler gave it: people's code may give anything."""
+
+    said: str
+    retry_after: object = None
+    permanent: bool = False
+
+
+def backoff(retry: Retry, failures: int, retry_after: object = None) -> float:
+    """Returns the seconds until the next attempt; `failures` is at least 1.
+
+    They are at least `retry_after`, up to an hour; what is no finite number of 0 or more counts as none given.
+    """
     usual = min(retry.maximum, retry.initial * retry.factor ** min(failures - 1, 60))
-    return usual if retry_after is None else max(usual, min(retry_after, LONGEST_RETRY_AFTER))
+    match retry_after:
+        case bool():
+            return usual
+        case int() | float() if 0 <= retry_after < math.inf:
+            return max(usual, min(retry_after, LONGEST_RETRY_AFTER))
+        case _:
+            return usual
 
 
 def check_retry(retry: Retry, timeout: float) -> None:
@@ -146,30 +163,26 @@ class SubscriptionServer:
         while (fault := await self._try_once(event, cursor)) is not None:
             failures += 1
             if fault.permanent or failures >= self._retry.attempts:
-                await self._park(event, cursor, failures, str(fault))
+                await self._park(event, cursor, failures, fault.said)
                 return
             wait = backoff(self._retry, failures, fault.retry_after)
-            self._log.warning("not delivered", **_log_fields(event), attempt=failures, error=str(fault), next_in=wait)
+            self._log.warning("not delivered", **_log_fields(event), attempt=failures, error=fault.said, next_in=wait)
             again = datetime.now(UTC) + timedelta(seconds=wait)
-            await self._subscriptions.failed(taken, Failing(event.position, failures, str(fault), again))
+            await self._subscriptions.failed(taken, Failing(event.position, failures, fault.said, again))
             cursor.set_to(event.position - 1)
             await asyncio.sleep(wait)
 
-    async def _try_once(self, event: Recorded, cursor: Cursor | None = None) -> DeliveryError | None:
-        """Calls the handler, one call at a time; returns the error, None after success. A drain waits for the call."""
+    async def _try_once(self, event: Recorded, cursor: Cursor | None = None) -> Fault | None:
+        """Calls the handler, one call at a time; returns the fault, None after success. A drain waits for the call."""
         async with self._turn:
             try:
                 await self._call(event)
-            except DeliveryError as error:
-                return error
             except asyncio.CancelledError:
                 if _is_being_cancelled():
                     raise
-                return DeliveryError("CancelledError: something that it waited for was cancelled")
-            except TimeoutError as error:
-                return DeliveryError(str(error) or f"it took longer than {self._timeout:g} s")
+                return Fault("CancelledError: something that it waited for was cancelled")
             except Exception as error:  # noqa: BLE001 - whatever a handler raises: the event is tried again
-                return DeliveryError(_said_by(error, event))
+                return _fault_of(error, event, self._timeout)
             if cursor is not None:
                 cursor.passed(event.position)
             return None
@@ -202,14 +215,14 @@ class SubscriptionServer:
 
     async def _retry_parked(self, parked: ParkedEvent) -> None:
         event = await self._event_at(parked.position)
-        fault = DeliveryError("it is in the log no longer") if event is None else await self._try_once(event)
+        fault = Fault("it is in the log no longer") if event is None else await self._try_once(event)
         if fault is None:
             await self._subscriptions.discard(parked)
             self._log.info("delivered", position=parked.position, type=parked.event, run=parked.run)
         else:
             tried = parked.attempts + 1
-            await self._subscriptions.still_parked(msgspec.structs.replace(parked, attempts=tried, error=str(fault)))
-            self._log.error("still parked", position=parked.position, attempts=tried, error=str(fault))
+            await self._subscriptions.still_parked(msgspec.structs.replace(parked, attempts=tried, error=fault.said))
+            self._log.error("still parked", position=parked.position, attempts=tried, error=fault.said)
 
     async def _event_at(self, position: int) -> Recorded | None:
         async with aclosing(self._feed.read(position - 1, EVERYTHING, follow=False)) as batches:
@@ -241,8 +254,18 @@ def _log_fields(event: Recorded) -> dict[str, object]:
     return {"position": event.position, "type": event.name, "run": event.run}
 
 
-def _said_by(error: Exception, event: Recorded) -> str:
-    """Returns what an error of a handler says: of an encrypted event its class alone, as it may quote a text."""
-    if event.encrypted:
-        return f"{type(error).__name__}: what it says is left out, as the run is encrypted"
-    return redacted(error_text(error))
+def _fault_of(error: Exception, event: Recorded, timeout: float) -> Fault:
+    """Returns the fault that an error of a handler is. The error may be of any kind, and unable to say what it is."""
+    said = said_by(error)
+    match error:
+        case DeliveryError():  # a subclass may have left out what `__init__` sets
+            asked, permanent = getattr(error, "retry_after", None), bool(getattr(error, "permanent", False))
+            return Fault(redacted(said or type(error).__name__), asked, permanent)
+        case TimeoutError() if not said:
+            return Fault(f"it took longer than {timeout:g} s")
+        case _ if event.encrypted:  # what it says may quote a text
+            return Fault(f"{type(error).__name__}: what it says is left out, as the run is encrypted")
+        case TimeoutError():
+            return Fault(redacted(said))
+        case _:
+            return Fault(redacted(error_text(error)))

@@ -315,8 +315,9 @@ def _time(seconds: float) -> datetime:
 
 
 def _shorten(text: str) -> str:
-    """Returns the text as one line that every database accepts."""
-    return " ".join(text.replace("\0", " ").split())[:_LONGEST]
+    """Returns the text as one line that every database accepts: what is no Unicode in it becomes its escape."""
+    line = " ".join(text.replace("\0", " ").split())[:_LONGEST]
+    return line.encode(errors="backslashreplace").decode()[:_LONGEST]
 
 
 def check_name(name: str) -> str:
