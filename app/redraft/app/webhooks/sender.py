@@ -1,7 +1,8 @@
 """A webhook: each event as an HTTP POST, signed, to one URL.
 
 The body is a CloudEvent in JSON (https://github.com/cloudevents/spec, "structured mode"), with the same attributes as
-on the broker. The event's id is the header `webhook-id`, and `Idempotency-Key`: the same however often it is sent.
+on the broker. The event's id is the header `webhook-id`, and `Idempotency-Key`: the same however often it is sent. What
+no header can hold is percent-encoded in both (section 3.1.3.2 of the CloudEvents binding for HTTP).
 """
 
 from __future__ import annotations
@@ -146,6 +147,8 @@ TIMEOUT: Final = 30.0
 
 CONTENT_TYPE: Final = "application/cloudevents+json"
 _LONGEST_ANSWER: Final = 64 * 1024
+_PLAIN: Final = "".join(map(chr, range(0x21, 0x7F))).translate(str.maketrans("", "", '"%'))
+"""What a header holds as it is: the visible characters of ASCII, without those that the encoding itself needs."""
 
 
 class Webhook:
@@ -175,7 +178,7 @@ class Webhook:
         body = cloud_event(event, await self._about(event.run))
         try:
             async with asyncio.timeout(self._timeout):
-                answer = await self._sent(event.id, body)
+                answer = await self._sent(header_value(event.id), body)
         except TimeoutError:
             raise DeliveryError(f"{self._url.host} did not answer within {self._timeout:g} s") from None
         except httpx.HTTPError as error:
@@ -208,6 +211,11 @@ class Webhook:
         if self._secrets:
             headers["webhook-signature"] = sign(self._secrets, message, now, body)
         return headers
+
+
+def header_value(text: str) -> str:
+    """Returns a text as a header holds it: a space, `"`, `%`, and all but visible ASCII percent-encoded, as UTF-8."""
+    return quote(text, safe=_PLAIN)
 
 
 @asynccontextmanager
