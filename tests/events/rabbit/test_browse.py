@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 import pytest
 from aiormq.exceptions import ChannelLockedResource, ChannelNotFoundEntity
-from tests.events.dead_letter_bodies import came, channel, park, waiting
+from tests.events.dead_letter_bodies import QUEUE, came, channel, park, waiting
 from tests.events.rabbit_server import URL, new_prefix, rabbit
 from tests.proxy import Proxy
 
 from redraft.events.bus.port import DeadLetter
-from redraft.events.errors import CodecError
+from redraft.events.errors import BusError, CodecError
 from redraft.events.rabbit.bus import RabbitBus
 
 
@@ -80,6 +80,29 @@ async def test_what_came_from_no_known_queue_keeps_its_order_when_the_rest_is_pu
             each for each in everything if not each[1]
         ]
         assert await came(prefix, 8) == known
+
+
+@pytest.mark.parametrize(
+    "queue", ["bogus", "redraft.", "redraft.dead-letters", "redraft.events", "redraft." + "ü" * 99]
+)
+async def test_what_names_a_queue_that_cannot_be_is_left_and_the_rest_is_put_back(queue: str) -> None:
+    """A stranger who may publish can write any header; one such letter holds up none of those behind it."""
+    async with in_time() as (bus, prefix):
+        strange = await park(prefix, 1, 10, queue=queue)
+        known = await park(prefix, 3, 12)
+        assert await bus.dead_letters(lambda each: (each.id, each.queue)) == [
+            *((each, queue) for each in strange),
+            *((each, QUEUE) for each in known),
+        ]
+        assert await bus.retry_all() == known
+        assert await came(prefix, 3) == known
+        assert await bus.dead_letters(lambda each: (each.id, each.queue)) == [(strange[0], queue)]
+        with pytest.raises(BusError, match="the queue of dead letter letter-00000 is not known; it can only be disc"):
+            await bus.retry(strange[0])
+        assert await bus.dead_letters(name) == strange
+        assert await bus.discard(strange[0])
+        await park(prefix, 2, 10, queue=queue)
+        assert len(await bus.discard_all()) == 2
 
 
 async def test_what_fails_for_one_letter_is_raised_and_all_stay_dead_lettered() -> None:

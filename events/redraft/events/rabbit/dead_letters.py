@@ -20,7 +20,7 @@ from aiormq.abc import DeliveredMessage
 from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource
 
 from redraft.events.bus.port import LARGEST_BODY, DeadLetter
-from redraft.events.errors import BusError, MessageTooLarge, NoRoom, NotAllowed
+from redraft.events.errors import BusError, InputError, MessageTooLarge, NoRoom, NotAllowed
 from redraft.events.rabbit.channel_consumer import Session, UnsettledDelivery
 from redraft.events.rabbit.cloudevents import (
     BODY,
@@ -208,7 +208,7 @@ class DeadLetters:
             found = await _find(browser, dead_letter_id)
             if found is None:
                 return False
-            queue = self._read_dead_letter(found).queue
+            queue = self._way_back(found)
             if not queue:
                 raise BusError(f"the queue of dead letter {dead_letter_id} is not known; it can only be discarded")
             await self._put_back(found, queue)
@@ -233,7 +233,7 @@ class DeadLetters:
                 page = await browser.next(lambda message: message, number)
                 while page:
                     message = page.pop(0)
-                    if queue := self._read_dead_letter(message).queue:
+                    if queue := self._way_back(message):
                         await self._put_back(message, queue)
                         await browser.take(message.delivery_tag)
                         done.append(message_id(message))
@@ -247,6 +247,15 @@ class DeadLetters:
                 await browser.take(tag)
                 done.append(dead_letter_id)
         return done
+
+    def _way_back(self, message: DeliveredMessage) -> str:
+        """Returns the queue that a dead letter goes back into; empty where it names none, or what cannot be one."""
+        queue = self._read_dead_letter(message).queue
+        try:
+            self._names.key(queue)
+        except InputError:  # anybody who may publish can write the header
+            return ""
+        return queue
 
     async def _put_back(self, message: DeliveredMessage, queue: str) -> None:
         place = Destination(queue, lambda: self._topology.queue(queue))
