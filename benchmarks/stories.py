@@ -28,7 +28,7 @@ from redraft.actors import (
     step,
 )
 from redraft.app import open_local, read_settings
-from redraft.events.errors import Conflict
+from redraft.events.errors import Conflict, Unstorable
 from redraft.events.messages.codec import GENESIS
 from redraft.events.messages.domain_events import RunStarted
 from redraft.events.messages.envelope import Origin, Recorded
@@ -120,7 +120,7 @@ async def fill(store: EventStore, events: int, seed: int = 0) -> None:
             number += 1
         turn = [append for telling in going if (append := telling.turn(last))]
         for append, recorded in zip(turn, await store.append_all(turn), strict=True):
-            if isinstance(recorded, Conflict):
+            if isinstance(recorded, Conflict | Unstorable):
                 raise recorded
             last[append.run] = recorded[-1].hash
         left -= sum(len(append.events) for append in turn)
