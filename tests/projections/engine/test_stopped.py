@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 from msgspec.structs import replace
 from tests.projections.logs import ListLog, busy_log, contents, fill, made_afresh
 
 from redraft.events.backends import open_store
 from redraft.events.errors import StoreError
-from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.envelope import Recorded, Unreadable
 from redraft.projections.backends import SHIPPED, open_views
-from redraft.projections.engine.projection import Change, Projection, Put, Row, Set, Table
+from redraft.projections.engine.projection import Change, Fold, Projection, Put, Row, Set, Table, unchanged
 from redraft.projections.engine.projector import catch_up, follow, rebuild
-from redraft.projections.engine.states import Resumed, Stopped
+from redraft.projections.engine.states import Resumed, SetAside, Stopped
 from redraft.projections.engine.storage import StorageLocation
 from redraft.projections.engine.views import Views
 from redraft.projections.engine.writer import Notice
@@ -57,7 +60,71 @@ def no_change(event: Recorded) -> Iterable[Change]:
     return ("nonsense",)  # type: ignore[return-value]
 
 
+def missing_file(event: Recorded) -> Iterable[Change]:
+    return (Put("counts", {"name": Path("/nowhere/of/its/own").read_text(), "count": 1}),)
+
+
+def missing_file_while_read(event: Recorded) -> Iterable[Change]:
+    yield from missing_file(event)
+
+
+def missing_file_in_a_fold(event: Recorded) -> Iterable[Fold]:
+    return (Fold("counts", ("x",), lambda row: (_ for _ in ()).throw(FileNotFoundError("no price list"))),)
+
+
+def missing_file_after_a_fold(event: Recorded) -> Iterable[Fold]:
+    return (Fold("counts", ("x",), lambda row: ({"name": "x", "count": 1}, missing_file_while_read(event))),)
+
+
+def store_of_its_own(event: Recorded) -> Iterable[Change]:
+    raise StoreError("its own store is away")
+
+
+def file_of_its_own(event: Recorded) -> Iterable[Change]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        return [Put("counts", {"name": name, "count": 1}) for (name,) in connection.execute("SELECT * FROM nowhere")]
+
+
+def server_of_its_own(event: Recorded) -> Iterable[Change]:
+    raise psycopg.OperationalError("its own server is away")
+
+
+def ending_quietly(event: Recorded) -> Iterable[Change]:
+    raise StopIteration
+
+
+def saying_nothing(event: Recorded) -> Iterable[Change]:
+    raise Mute
+
+
+def saying_what_no_database_takes(event: Recorded) -> Iterable[Change]:
+    raise LookupError("lone \ud800, zero \0")
+
+
+def in_a_file_whose_name_no_database_takes(event: Recorded) -> Iterable[Change]:
+    exec(compile("raise LookupError('no such thing')", "own\udcff.py", "exec"))  # noqa: S102
+    return ()
+
+
+class Mute(LookupError):
+    """An error that cannot be told."""
+
+    def __str__(self) -> str:
+        raise ValueError("nor can this")
+
+
 FAULTS = [
+    (missing_file, "FileNotFoundError: [Errno 2] No such file or directory"),
+    (missing_file_while_read, "FileNotFoundError: [Errno 2] No such file or directory"),
+    (missing_file_in_a_fold, "FileNotFoundError: no price list (test_stopped.py, line "),
+    (missing_file_after_a_fold, "FileNotFoundError: [Errno 2] No such file or directory"),
+    (store_of_its_own, "StoreError: its own store is away (test_stopped.py, line "),
+    (file_of_its_own, "OperationalError: no such table: nowhere (test_stopped.py, line "),
+    (server_of_its_own, "OperationalError: its own server is away (test_stopped.py, line "),
+    (ending_quietly, "StopIteration (test_stopped.py, line "),
+    (saying_nothing, "Mute (test_stopped.py, line "),
+    (saying_what_no_database_takes, "LookupError: lone , zero (test_stopped.py, line "),
+    (in_a_file_whose_name_no_database_takes, "LookupError: no such thing (own .py, line 1)"),
     (raising, "LookupError: no such thing (test_stopped.py, line "),
     (nothing_where_something_must_be, ""),
     (another_table, "ValueError: there is no table 'cuonts' in this projection; there are counts"),
@@ -67,7 +134,7 @@ FAULTS = [
 ]
 
 
-def failing(fault: Callable[[Recorded], Iterable[Change]], at: int = BAD, version: int = 1) -> Projection:
+def failing(fault: Callable[[Recorded], Iterable[Change | Fold]], at: int = BAD, version: int = 1) -> Projection:
     """A projection that counts events, and fails at one."""
     return Projection("counts", version, (COUNTS,), lambda event: (fault if event.position == at else counted)(event))
 
@@ -82,7 +149,7 @@ async def total(views: Views) -> int:
 
 @pytest.mark.parametrize(("fault", "said"), FAULTS, ids=[fault.__name__ for fault, _ in FAULTS])
 async def test_it_stops_alone_before_the_event_and_keeps_the_reason(
-    place: StorageLocation, fault: Callable[[Recorded], Iterable[Change]], said: str
+    place: StorageLocation, fault: Callable[[Recorded], Iterable[Change | Fold]], said: str
 ) -> None:
     told: list[Notice] = []
     async with open_views(place, (failing(fault), RUNS), told.append) as views:
@@ -235,3 +302,35 @@ async def test_an_error_of_the_place_is_nobodys_fault(place: StorageLocation, mo
         }
         await views.write(LOG[40:], 40)
         assert await total(views) == len(LOG)
+
+
+def of_a_run(events: Sequence[Recorded]) -> Iterable[Change]:
+    """Counts the events of a run; what it needs for one of them is missing."""
+    for event in events:
+        yield from (missing_file if event.position == BAD else counted)(event)
+
+
+async def test_a_function_for_the_events_of_a_run_stops_alone_too(anywhere: StorageLocation) -> None:
+    async with open_views(anywhere, (replace(MENDED, apply_run=of_a_run), RUNS)) as views:
+        assert await catch_up(views, ListLog(LOG)) == len(LOG)
+        mark = (await views.checkpoints())["counts"]
+        assert (mark.position, mark.failed, await total(views)) == (BAD - 1, BAD, BAD - 1)
+
+
+async def test_what_is_missing_for_one_event_sets_its_run_aside(anywhere: StorageLocation) -> None:
+    told: list[Notice] = []
+    careful = replace(failing(missing_file), aside=unchanged)
+    async with open_views(anywhere, (careful, RUNS), told.append) as views:
+        assert await catch_up(views, ListLog(LOG)) == views.position == len(LOG)
+        assert [(type(each), each.position) for each in told if isinstance(each, SetAside)] == [(SetAside, BAD)]
+        assert {name: mark.failed for name, mark in (await views.checkpoints()).items()} == {"counts": 0, "runs": 0}
+
+
+async def test_it_stops_where_the_run_cannot_be_set_aside_either(anywhere: StorageLocation) -> None:
+    def aside(entry: Unreadable) -> Iterable[Change]:
+        raise FileNotFoundError("no price list")
+
+    async with open_views(anywhere, (replace(failing(missing_file), aside=aside), RUNS)) as views:
+        assert await catch_up(views, ListLog(LOG)) == len(LOG)
+        mark = (await views.checkpoints())["counts"]
+        assert (mark.position, mark.failed, await total(views)) == (BAD - 1, BAD, BAD - 1)

@@ -7,12 +7,12 @@ the rows and the checkpoint, and counts each event exactly once. docs/projection
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import compress
 from operator import attrgetter
-from typing import Final, TypeAlias, cast, final
+from typing import Final, TypeAlias, TypeVar, cast, final
 
 import msgspec
 
@@ -145,6 +145,7 @@ class Delete(msgspec.Struct, frozen=True, gc=False):
 
 
 Change: TypeAlias = Put | Set | SetAll | Delete
+Step: TypeAlias = Callable[[Row | None], tuple[Row, Iterable[Change]]]
 
 
 @final
@@ -157,7 +158,7 @@ class Fold(msgspec.Struct, frozen=True, gc=False):
 
     table: str
     key: Key
-    step: Callable[[Row | None], tuple[Row, Iterable[Change]]] | None
+    step: Step | None
 
 
 Apply: TypeAlias = Callable[[Recorded], Iterable[Change | Fold]]
@@ -221,8 +222,45 @@ def check_names(projections: Sequence[Projection]) -> None:
 _DATA: Final = attrgetter("data")
 
 
-def changes_of(projection: Projection, events: Sequence[Recorded]) -> Iterator[Iterable[Change | Fold]]:
-    """Yields the changes of events; those of a run come in order.
+class OwnError(Exception):
+    """Carries what a function of a projection's own raised: whatever it is, it says nothing about the database."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+
+_T = TypeVar("_T")
+_C = TypeVar("_C")
+
+
+def call_own(function: Callable[[_T], Iterable[_C]], given: Iterable[_T]) -> list[_C]:
+    """Returns the changes that a function of a projection's own makes of each of these, in order.
+
+    Raises OwnError for what the function raises, or its changes while they are read. MemoryError is the process's, and
+    passes as it is.
+    """
+    try:
+        return [change for each in given for change in function(each)]
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise OwnError(error) from error
+
+
+def fold_own(step: Step, found: Row | None) -> tuple[Row, Sequence[Change]]:
+    """Returns what the `step` of a `Fold` makes of a row, and its further changes. Raises as `call_own` does."""
+    try:
+        row, changes = step(found)
+        return row, tuple(changes)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise OwnError(error) from error
+
+
+def changes_of(projection: Projection, events: Sequence[Recorded]) -> list[Change | Fold]:
+    """Returns the changes of events; those of a run come in order. Raises OwnError.
 
     Events that the projection does not look at are left out, and those before one at which the rows of the run are
     deleted.
@@ -237,12 +275,11 @@ def changes_of(projection: Projection, events: Sequence[Recorded]) -> Iterator[I
     if cleared:
         events = [each for each in events if each.run not in cleared or each.position >= cleared[each.run]]
     if projection.apply_run is None:
-        yield from map(projection.apply, events)
-        return
+        return call_own(projection.apply, events)
     runs: defaultdict[str, list[Recorded]] = defaultdict(list)
     for each in events:
         runs[each.run].append(each)
-    yield from map(projection.apply_run, runs.values())
+    return call_own(projection.apply_run, runs.values())
 
 
 def unchanged(entry: Unreadable) -> Iterable[Change]:

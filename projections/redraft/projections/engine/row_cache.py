@@ -7,7 +7,7 @@ from itertools import zip_longest
 from operator import itemgetter
 from typing import TypeAlias, assert_never, cast
 
-from redraft.projections.engine.projection import Change, Delete, Fold, Key, Put, Row, Set, SetAll, Table
+from redraft.projections.engine.projection import Change, Delete, Fold, Key, Put, Row, Set, SetAll, Table, fold_own
 from redraft.projections.engine.storage import Cursor, Tables
 
 _Group: TypeAlias = dict[Key, Row | None]
@@ -57,12 +57,12 @@ class RowCache:
         self._pending = ()
 
     def fold(self, change: Fold, cursor: Cursor) -> Iterable[Change]:
-        """Replaces a row by what it is folded to, at once; returns the further changes."""
+        """Replaces a row by what it is folded to, at once; returns the further changes. Raises OwnError."""
         if change.step is None:
             self._delete(change.key)
             return ()
         self._pending = (Set(change.table, change.key, {}),)
-        row, changes = change.step(self._find(change.key, cursor))
+        row, changes = fold_own(change.step, self._find(change.key, cursor))
         self._pending = ()
         self._put(row)
         return changes

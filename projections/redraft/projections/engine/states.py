@@ -10,7 +10,7 @@ import msgspec
 
 from redraft.projections.display import error_text, plain
 from redraft.projections.engine.positions import Positions, Shape, columns_of, shadow_name
-from redraft.projections.engine.projection import SHADOW_SUFFIX, Projection, Table
+from redraft.projections.engine.projection import SHADOW_SUFFIX, OwnError, Projection, Table
 from redraft.projections.engine.storage import Cursor
 
 MAX_ERROR_LENGTH: Final = 500
@@ -52,11 +52,14 @@ class ProjectionFailed(Exception):
 
 
 def describe_error(error: Exception) -> str:
-    """Returns an error as one line: class, message, and the file and line in the projection's own code."""
+    """Returns an error as one line that every database keeps: class, message, and the place in the projection's own
+    code.
+    """
+    error = error.error if isinstance(error, OwnError) else error
     said = plain(error_text(error), MAX_ERROR_LENGTH)
     ours = str(Path(__file__).parents[1])
     frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(ours)]
-    return f"{said} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else said
+    return f"{said} ({plain(Path(frames[-1].filename).name)}, line {frames[-1].lineno})" if frames else said
 
 
 class Building(msgspec.Struct, frozen=True):

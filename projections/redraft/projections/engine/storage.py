@@ -150,7 +150,10 @@ class Storage(Protocol):
         ...
 
     def is_row_error(self, error: Exception) -> bool:
-        """Returns whether the error says that a row cannot be written, while the storage itself is intact."""
+        """Returns whether the error says that a row cannot be written, while the storage itself is intact.
+
+        OwnError is one, whatever it carries.
+        """
         ...
 
     def is_damage(self, error: Exception, *, opening: bool = False) -> bool:

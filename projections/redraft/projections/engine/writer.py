@@ -12,7 +12,6 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias, cast
 
@@ -20,7 +19,7 @@ from redraft.events.errors import InputError
 from redraft.events.messages.domain_events import RunErased, RunQuarantined
 from redraft.events.messages.envelope import Entry, Recorded, Unreadable
 from redraft.projections.engine.positions import AsideRun, Positions, shadow_name, stored_table
-from redraft.projections.engine.projection import Change, Fold, Projection, changes_of
+from redraft.projections.engine.projection import Change, Fold, Projection, call_own, changes_of
 from redraft.projections.engine.row_cache import RowCache
 from redraft.projections.engine.states import (
     ProjectionFailed,
@@ -292,10 +291,10 @@ class Writer:
         for each in self._rows[name].values():
             each.write(transaction.cursor)
 
-    def _change_rows(self, checkpoint_name: str, found: Iterable[Iterable[Change | Fold]], cursor: Cursor) -> None:
+    def _change_rows(self, checkpoint_name: str, found: Iterable[Change | Fold], cursor: Cursor) -> None:
         """Applies changes to the cached rows, which `write` then writes."""
         rows, changes = self._rows[checkpoint_name], defaultdict[str, list[Change]](list)
-        for change in chain.from_iterable(found):
+        for change in found:
             more = rows[change.table].fold(change, cursor) if type(change) is Fold else (change,)
             for each in more:
                 changes[each.table].append(each)
@@ -304,34 +303,33 @@ class Writer:
 
     def _find_changes(
         self, transaction: _Transaction, target: Target, entries: Sequence[Entry]
-    ) -> Iterator[Iterable[Change | Fold]]:
-        """Yields the changes of all entries; those of a run come in order."""
+    ) -> Iterable[Change | Fold]:
+        """Returns the changes of all entries; those of a run come in order. Raises OwnError."""
         projection, checkpoint_name = target
-        aside, readable = self._aside[checkpoint_name], list[Recorded]()
+        aside, readable, changes = self._aside[checkpoint_name], list[Recorded](), list[Change | Fold]()
         if not aside and {*map(type, entries)} == {Recorded}:
-            yield from changes_of(projection, cast("Sequence[Recorded]", entries))
-            return
+            return changes_of(projection, cast("Sequence[Recorded]", entries))
         for entry in entries:
             if isinstance(entry, Unreadable) or entry.run in aside:
-                yield from changes_of(projection, readable)
+                changes += changes_of(projection, readable)
                 readable.clear()
-                yield self._apply_aside(transaction, target, entry)
+                changes += self._apply_aside(transaction, target, entry)
             else:
                 readable.append(entry)
-        yield from changes_of(projection, readable)
+        return changes + changes_of(projection, readable)
 
     def _apply_aside(self, transaction: _Transaction, target: Target, entry: Entry) -> Iterable[Change | Fold]:
         """Returns the changes of an entry that sets its run aside, or whose run is set aside already."""
         projection, checkpoint_name = target
         aside, run = self._aside[checkpoint_name], entry.run
         if not isinstance(entry, Unreadable):
-            return projection.apply(entry) if isinstance(entry.data, RunQuarantined | RunErased) else ()
+            return call_own(projection.apply, (entry,)) if isinstance(entry.data, RunQuarantined | RunErased) else ()
         if run in aside:
             return ()
         aside.add(run)
         self._positions.set_aside(transaction.cursor, checkpoint_name, entry)
         transaction.notices.append(SetAside(run, entry.version, entry.position, entry.why))
-        return projection.aside(entry) if projection.aside else ()
+        return call_own(projection.aside, (entry,)) if projection.aside else ()
 
     def _move(self, transaction: _Transaction) -> None:
         """Stores the new positions. This happens last, because each update may wait for a row lock."""
