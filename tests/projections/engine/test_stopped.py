@@ -334,3 +334,26 @@ async def test_it_stops_where_the_run_cannot_be_set_aside_either(anywhere: Stora
         assert await catch_up(views, ListLog(LOG)) == len(LOG)
         mark = (await views.checkpoints())["counts"]
         assert (mark.position, mark.failed, await total(views)) == (BAD - 1, BAD, BAD - 1)
+
+
+def short_of_memory(*_: object) -> Iterable[Change]:
+    raise MemoryError
+
+
+@pytest.mark.parametrize("where", ["apply", "the rows"])
+async def test_a_process_that_is_short_of_memory_is_nobodys_fault(
+    anywhere: StorageLocation, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    told: list[Notice] = []
+    lacking = [where == "apply"]
+    counts = failing(lambda event: (short_of_memory if lacking[0] else counted)(event))
+    async with open_views(anywhere, (replace(counts, aside=unchanged), RUNS), told.append) as views:
+        with monkeypatch.context() as patch:
+            if where == "the rows":
+                patch.setattr("redraft.projections.engine.row_cache.RowCache.write", short_of_memory)
+            with pytest.raises(MemoryError):
+                await views.write(LOG, 0)
+        assert {each.position for each in (await views.checkpoints()).values()} == {0}
+        lacking[0] = False
+        assert await catch_up(views, ListLog(LOG)) == len(LOG)
+        assert (await total(views), told) == (len(LOG), [])

@@ -152,7 +152,7 @@ class Storage(Protocol):
     def is_row_error(self, error: Exception) -> bool:
         """Returns whether the error says that a row cannot be written, while the storage itself is intact.
 
-        OwnError is one, whatever it carries.
+        OwnError is one, whatever it carries; MemoryError is none, as the process is short of memory.
         """
         ...
 

@@ -201,7 +201,7 @@ class PostgresStorage:
                 isinstance(error, _OF_ROWS)
                 and not isinstance(error, (*_DAMAGE, errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege))
             )
-        return not isinstance(error, OSError | StoreError)
+        return not isinstance(error, OSError | StoreError | MemoryError)
 
     def is_damage(self, error: Exception, *, opening: bool = False) -> bool:
         return isinstance(error, _DAMAGE)

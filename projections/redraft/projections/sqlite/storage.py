@@ -300,7 +300,7 @@ class SqliteStorage:
         return ReadModelCorrupt(f"{self._where}: {_DAMAGED}")
 
     def is_row_error(self, error: Exception) -> bool:
-        return not isinstance(error, sqlite3.Error | OSError | StoreError) or isinstance(error, _OF_ROWS)
+        return not isinstance(error, sqlite3.Error | OSError | StoreError | MemoryError) or isinstance(error, _OF_ROWS)
 
     def is_damage(self, error: Exception, *, opening: bool = False) -> bool:
         """Returns whether the error says that the file's bytes are wrong, not that it is busy, full or unreachable.
