@@ -188,6 +188,19 @@ def test_a_missing_or_foreign_criterion_makes_the_critique_invalid() -> None:
     assert (failed.kind, failed.message) == ("invalid", "no score for tone, a criterion that the plan declares")
 
 
+@pytest.mark.parametrize(
+    ("name", "fits"), [("語" * 66, True), ("語" * 67, False), ("x" * 200, True), ("x" * 201, False)]
+)
+def test_the_name_of_a_criterion_that_no_plan_declares_has_a_bound(name: str, fits: bool) -> None:
+    run = Course(check_ready(Plan("p", (WRITE, Step("critic", "judge", "judge")))))
+    run.write()
+    path, step = next(iter(run.state.open.items()))
+    assert step.draft is not None
+    run.take(Critiqued("r", path, 1, step.draft, Critique(0.5, criteria=(Mark("tone", 0.5), Mark(name, 0.5)))))
+    failed = [event for event in run.events if isinstance(event, StepFailed)]
+    assert not failed if fits else failed[0].kind == "invalid" and "201 bytes; the limit is 200" in failed[0].message
+
+
 def test_what_another_language_leaves_to_its_criteria_is_made_of_them() -> None:
     weighted = Step("critic", "judge", "judge", criteria=(Criterion("accuracy", weight=3), Criterion("tone")))
     marks = (Mark("accuracy", 1.0, confidence=0.9), Mark("tone", 0.2, confidence=0.6))

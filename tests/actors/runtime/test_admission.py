@@ -27,6 +27,7 @@ from redraft.events.messages.commands import (
     Request,
     RunStep,
     StartRun,
+    StrikeLesson,
     Work,
 )
 from redraft.events.messages.content import Brief, Critique, DraftRef, Files, Receipt, new_draft
@@ -76,6 +77,9 @@ def request(text: str = "b") -> Request:
         (StartRun("r", PLAN, Brief("b"), parent=Parent("p", 0)), CodecError, "0 cannot be the version"),
         (StartRun("r", PLAN, Brief("b"), parent=Parent("p", -1)), CodecError, "-1 cannot be the version"),
         (Critiqued("r", "p", 1, DraftRef(2**63, "0"), Critique(1.0)), CodecError, "9223372036854775808 cannot be"),
+        (StrikeLesson("r", "x" * 17, "ann"), CodecError, "'xxxxxxxxxxxxxxxxx' cannot be the id of a lesson"),
+        (StrikeLesson("r", "語" * 1000, "ann"), CodecError, "cannot be the id of a lesson"),
+        (StrikeLesson("r", "", "ann"), CodecError, "'' cannot be the id of a lesson"),
         (EditDraft("r", DraftRef(-1, "0"), "text"), CodecError, "-1 cannot be the version of an event or a draft"),
         (Failed("r", "p", 2**63, "error", "x"), CodecError, "outcome.failed.v1 cannot be read"),
         (ExpireStep("r", "p", 0), CodecError, "step.expire.v1 cannot be read"),

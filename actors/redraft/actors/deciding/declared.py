@@ -9,10 +9,14 @@ from msgspec.structs import replace
 from redraft.actors.conditions.reading import SCORE
 from redraft.actors.deciding.facts import holds_for_draft
 from redraft.actors.deciding.judgement import Judgement
+from redraft.events.bus.port import size_of
 from redraft.events.messages.conditions import CONFIDENCE
 from redraft.events.messages.content import MOST_MEASURED, Critique
 from redraft.events.messages.plan import RULES, Step, measure_name
 from redraft.events.messages.scales import mean_of
+
+LONGEST_CRITERION: Final = 200
+"""The longest name of a criterion that no plan declares, in bytes of UTF-8: read models have rows under it."""
 
 
 def why_invalid(step: Step, critique: Critique) -> str:
@@ -31,6 +35,8 @@ def _why_criteria_invalid(step: Step, critique: Critique) -> str:
         if not 0.0 <= mark.score <= 1.0 or not 0.0 <= (mark.confidence or 0.0) <= 1.0:
             return f"the score or confidence of {mark.name} is not in 0..1"
     given = [mark.name for mark in critique.criteria]
+    if long := [name for name in given if size_of(name) > LONGEST_CRITERION]:
+        return f"the name of a criterion has {size_of(long[0]):,} bytes; the limit is {LONGEST_CRITERION}"
     if len(set(given)) < len(given):
         return "one criterion has two scores"
     declared = [criterion.name for criterion in step.criteria]

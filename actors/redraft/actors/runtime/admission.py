@@ -34,12 +34,14 @@ from redraft.events.messages.commands import (
     Request,
     RetryStep,
     StartRun,
+    StrikeLesson,
     Work,
 )
 from redraft.events.messages.content import MOST_EVENTS, Files, check_brief, checked
 from redraft.events.messages.domain_events import StepRequested
 from redraft.events.messages.envelope import Origin
 from redraft.events.messages.item_ids import run_around, run_of_item
+from redraft.events.messages.lessons import LESSON_ID
 from redraft.events.messages.plan import ACTOR_ROLES, Plan
 from redraft.events.messages.run_state import size_fault
 
@@ -145,6 +147,8 @@ class Admission:
                 _require_version(message.draft.version)
             case EditDraft():
                 _require_version(message.before.version)
+            case StrikeLesson():
+                _require_lesson(message.lesson)
             case StartRun():
                 message = self._admit_start(message, is_decoded=is_decoded)
             case _:
@@ -262,3 +266,8 @@ def _require_version(version: int) -> None:
 def _require_id(run: str) -> None:
     if not (run.isprintable() and 0 < size_of(run) <= LONGEST_ID):
         raise CodecError(f"{run[:40]!r} cannot be the id of a run")
+
+
+def _require_lesson(lesson: str) -> None:
+    if not (lesson.isprintable() and 0 < size_of(lesson) <= LESSON_ID):
+        raise CodecError(f"{lesson[:40]!r} cannot be the id of a lesson")

@@ -22,6 +22,9 @@ MAX_LESSON_BYTES: Final = 500
 MAX_LESSONS_BYTES: Final = 16 * 1024
 """The size in UTF-8 that the texts of a run's lessons may have together; the last ones are left out."""
 
+LESSON_ID: Final = 16
+"""The number of characters of a lesson's id."""
+
 _CUT: Final = " …"
 
 
@@ -56,7 +59,7 @@ class Lessons(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 def lesson_id(workflow: str, critic: str, kind: str, digest: str) -> str:
     """Returns the id of an issue of a workflow's runs: a hash of who listed it and of its words."""
-    return sha256("\n".join((workflow, critic, kind, digest)).encode()).hexdigest()[:16]
+    return sha256("\n".join((workflow, critic, kind, digest)).encode()).hexdigest()[:LESSON_ID]
 
 
 def cut_text(text: str, limit: int = MAX_LESSON_BYTES) -> str:
