@@ -25,12 +25,17 @@ def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     return url
 
 
-def renamed(name: str = "", event_id: str = "") -> str:
+def renamed(name: str | None = None, event_id: str = "") -> str:
     """Gives the archive's run another name, or its last event another id, with hashes that fit; returns the run."""
     head, *events, _ = lines()
     previous, made = "0" * 64, []
     for at, line in enumerate(map(json.loads, events), 1):
-        place = {"position": at, "run": name or line["run"], "version": line["version"], "name": line["name"]}
+        place = {
+            "position": at,
+            "run": line["run"] if name is None else name,
+            "version": line["version"],
+            "name": line["name"],
+        }
         rest = {key: value for key, value in line.items() if key not in (*place, "hash")} | {"previous": previous}
         if event_id and at == len(events):
             rest["id"] = event_id
@@ -54,9 +59,9 @@ def refused(target: str, told: str) -> None:
 def test_an_id_that_no_message_could_have_is_refused(target: str) -> None:
     longest = "i" * 1_020
     renamed(event_id=f"{longest}i")
-    refused(target, "has an id of 1,021 characters; the limit is 1,020; leave the run out: redraft export --without ")
+    refused(target, "has an id of 1,021 bytes; the limit is 1,020; leave the run out: redraft export --without ")
     renamed(event_id="i" * 9_000)
-    refused(target, "has an id of 9,000 characters")
+    refused(target, "has an id of 9,000 bytes")
     renamed(event_id=longest)
     assert call("import", "archive", "--store", target).code == 0
 
@@ -65,4 +70,23 @@ def test_a_run_whose_id_holds_a_zero_is_refused(target: str) -> None:
     renamed(name="x\0y")
     refused(target, r"archive archive: 'x\x00y' cannot be the id of a run: it holds the character U+0000")
     renamed(name="x y")
+    assert call("import", "archive", "--store", target).code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("x" * 201, "the id of a run has 201 bytes; the limit is 200"),
+        ("語" * 1_000, "the id of a run has 3,000 bytes; the limit is 200"),
+        ("x\ny", r"'x\ny' cannot be the id of a run"),
+        ("", "'' cannot be the id of a run"),
+    ],
+)
+def test_a_run_whose_id_no_coordinator_would_take_is_refused(target: str, name: str, told: str) -> None:
+    renamed(name=name)
+    refused(target, told)
+
+
+def test_a_run_with_the_longest_id_is_imported(target: str) -> None:
+    renamed(name="語" * 66 + "xx")
     assert call("import", "archive", "--store", target).code == 0

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from redraft.actors.deciding.evolve import evolve
 from redraft.actors.deciding.state import RunState
+from redraft.actors.runtime.admission import LONGEST_ID
 from redraft.app.record.clock_times import CLOCKS_SHOW, find_strange_time
 from redraft.app.record.copying.archive import ArchiveWriter, Item, RunKey, read_archive
 from redraft.app.record.waiting import awaits_nothing
@@ -135,7 +136,7 @@ BATCH_BYTES: Final = 16 * 1024 * 1024
 _LARGE: Final = 1024 * 1024
 """The bytes that an event of an archive may have which this release does not read, as later ones may add fields."""
 
-_LONGEST_ID: Final = LONGEST_ATTRIBUTE + 20
+_LONGEST_EVENT_ID: Final = LONGEST_ATTRIBUTE + 20
 """The most bytes of an event's id: it begins with that of the message which caused it, and its number follows."""
 
 _ERASED: Final = EVENT_NAMES[RunErased]
@@ -236,9 +237,15 @@ async def _check_archive(rows: RowCopier, path: Path, draft_limit: int) -> dict[
 
 
 def _check_run(path: Path, run: str) -> None:
-    """Raises InputError for the id of a run that no database keeps."""
+    """Raises InputError for the id of a run that no database keeps, or no coordinator takes."""
+    if (size := size_of(run)) > LONGEST_ID:
+        raise InputError(
+            f"archive {path}: the id of a run has {size:,} bytes; the limit is {LONGEST_ID}: {run[:40]!r}…"
+        )
     if "\0" in run:
         raise InputError(f"archive {path}: {run!r} cannot be the id of a run: it holds the character U+0000")
+    if not run.isprintable() or not run:
+        raise InputError(f"archive {path}: {run!r} cannot be the id of a run: it is empty or not printable")
 
 
 def _check_next(path: Path, run: _Run, event: RawRow) -> None:
@@ -260,9 +267,9 @@ def _check_next(path: Path, run: _Run, event: RawRow) -> None:
             f"archive {path}: {place} cannot be read here: {error.__cause__ or error}; upgrade Redraft, or leave the "
             f"run out: redraft export --without {event.run}"
         ) from None
-    if (size := size_of(read.id)) > _LONGEST_ID:
+    if (size := size_of(read.id)) > _LONGEST_EVENT_ID:
         raise InputError(
-            f"archive {path}: {place} has an id of {size:,} bytes; the limit is {_LONGEST_ID:,}; leave "
+            f"archive {path}: {place} has an id of {size:,} bytes; the limit is {_LONGEST_EVENT_ID:,}; leave "
             f"the run out: redraft export --without {event.run}"
         )
     if strange := find_strange_time(read):
