@@ -19,7 +19,15 @@ from redraft.projections.engine.projector import catch_up, rebuild
 from redraft.projections.engine.storage import StorageLocation
 from redraft.projections.engine.views import Views
 from redraft.projections.read_models.runs_query import RunFilter, count_runs, page_of_runs
-from redraft.projections.read_models.texts import LONGEST_TEXT, TEXTS, matches, read_search
+from redraft.projections.read_models.texts import (
+    LONGEST_TEXT,
+    LONGEST_WORD,
+    MOST_PHRASES,
+    MOST_WORDS,
+    TEXTS,
+    matches,
+    read_search,
+)
 
 PLAN = Plan("plan", (Step("generator", "write", "write"),))
 
@@ -146,3 +154,18 @@ async def test_postgres_keeps_the_words_that_it_compares_with_a_phrase(postgres_
 def test_a_search_without_a_word_or_with_too_many_is_refused(search: str) -> None:
     with pytest.raises(InputError, match="search"):
         read_search(search)
+
+
+def test_a_phrase_of_too_many_words_is_refused() -> None:
+    (phrase,) = read_search('"' + "a " * MOST_WORDS + '"')
+    assert len(phrase.words) == MOST_WORDS
+    for search in ('"' + "a " * (MOST_WORDS + 1) + '"', "a_" * 16_000):
+        with pytest.raises(InputError, match=r"a phrase of the search has [0-9,]+ words; give 100 at most"):
+            read_search(search)
+
+
+async def test_a_search_for_the_longest_phrases_is_answered(anywhere: StorageLocation) -> None:
+    async with open_views(anywhere, SHIPPED) as views:
+        phrase = " ".join(["\N{CUNEIFORM SIGN A}" * LONGEST_WORD] * MOST_WORDS)
+        longest = " ".join([f'"{phrase}"'] * MOST_PHRASES)
+        assert await found(views, longest) == {}

@@ -36,6 +36,8 @@ LONGEST_TEXT: Final = 100_000
 
 LONGEST_WORD: Final = 100
 MOST_PHRASES: Final = 20
+MOST_WORDS: Final = 100
+"""The maximum number of words of a phrase: PostgreSQL reads a longer one word within word, until its stack is full."""
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _QUOTED: Final = re.compile(r'"([^"]*)"?|(\S+)')
@@ -77,7 +79,7 @@ TEXTS: Final = Projection(
 def read_search(search: str) -> tuple[Phrase, ...]:
     """Returns what a search means: words, `"words in this order"`, and `begin*` for the beginning of a word.
 
-    All have to be in a text. Raises InputError for a search without a word, or with too many.
+    All have to be in a text. Raises InputError for a search without a word, with too many, or with too long a phrase.
     """
     found: list[Phrase] = []
     for quoted, bare in _QUOTED.findall(search):
@@ -88,6 +90,8 @@ def read_search(search: str) -> tuple[Phrase, ...]:
         raise InputError(f"there is no word in the search {search[:LONGEST_WORD]!r}; give one, such as tides")
     if len(found) > MOST_PHRASES:
         raise InputError(f"the search has {len(found)} words or phrases; give {MOST_PHRASES} at most")
+    if (longest := max(len(each.words) for each in found)) > MOST_WORDS:
+        raise InputError(f"a phrase of the search has {longest:,} words; give {MOST_WORDS} at most")
     return tuple(found)
 
 
