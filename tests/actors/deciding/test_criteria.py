@@ -189,16 +189,23 @@ def test_a_missing_or_foreign_criterion_makes_the_critique_invalid() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "fits"), [("語" * 66, True), ("語" * 67, False), ("x" * 200, True), ("x" * 201, False)]
+    ("name", "fault"),
+    [
+        ("語" * 66, ""),
+        ("語" * 67, "201 bytes; the limit is 200"),
+        ("x" * 200, ""),
+        ("x" * 201, "201 bytes; the limit is 200"),
+        ("to\0ne", "'to\\x00ne' cannot be the name of a criterion: it holds what cannot be printed"),
+    ],
 )
-def test_the_name_of_a_criterion_that_no_plan_declares_has_a_bound(name: str, fits: bool) -> None:
+def test_the_name_of_a_criterion_that_no_plan_declares_has_bounds(name: str, fault: str) -> None:
     run = Course(check_ready(Plan("p", (WRITE, Step("critic", "judge", "judge")))))
     run.write()
     path, step = next(iter(run.state.open.items()))
     assert step.draft is not None
     run.take(Critiqued("r", path, 1, step.draft, Critique(0.5, criteria=(Mark("tone", 0.5), Mark(name, 0.5)))))
     failed = [event for event in run.events if isinstance(event, StepFailed)]
-    assert not failed if fits else failed[0].kind == "invalid" and "201 bytes; the limit is 200" in failed[0].message
+    assert not failed if not fault else failed[0].kind == "invalid" and fault in failed[0].message
 
 
 def test_what_another_language_leaves_to_its_criteria_is_made_of_them() -> None:
