@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -113,6 +114,18 @@ class Mute(LookupError):
         raise ValueError("nor can this")
 
 
+class PanicException(BaseException):
+    """What a panic of a library in Rust is: no Exception."""
+
+
+def panicking(event: Recorded) -> Iterable[Change]:
+    raise PanicException("index out of bounds")
+
+
+def leaving(event: Recorded) -> Iterable[Change]:
+    sys.exit(1)
+
+
 FAULTS = [
     (missing_file, "FileNotFoundError: [Errno 2] No such file or directory"),
     (missing_file_while_read, "FileNotFoundError: [Errno 2] No such file or directory"),
@@ -122,6 +135,8 @@ FAULTS = [
     (file_of_its_own, "OperationalError: no such table: nowhere (test_stopped.py, line "),
     (server_of_its_own, "OperationalError: its own server is away (test_stopped.py, line "),
     (ending_quietly, "StopIteration (test_stopped.py, line "),
+    (panicking, "PanicException: index out of bounds (test_stopped.py, line "),
+    (leaving, "SystemExit: 1 (test_stopped.py, line "),
     (saying_nothing, "Mute (test_stopped.py, line "),
     (saying_what_no_database_takes, "LookupError: lone , zero (test_stopped.py, line "),
     (in_a_file_whose_name_no_database_takes, "LookupError: no such thing (own .py, line 1)"),

@@ -225,7 +225,7 @@ _DATA: Final = attrgetter("data")
 class OwnError(Exception):
     """Carries what a function of a projection's own raised: whatever it is, it says nothing about the database."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         super().__init__()
         self.error = error
 
@@ -237,14 +237,14 @@ _C = TypeVar("_C")
 def call_own(function: Callable[[_T], Iterable[_C]], given: Iterable[_T]) -> list[_C]:
     """Returns the changes that a function of a projection's own makes of each of these, in order.
 
-    Raises OwnError for what the function raises, or its changes while they are read. MemoryError is the process's, and
-    passes as it is.
+    Raises OwnError for what the function raises, or its changes while they are read. MemoryError and
+    KeyboardInterrupt are the process's, and pass as they are.
     """
     try:
         return [change for each in given for change in function(each)]
-    except MemoryError:
+    except (MemoryError, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except BaseException as error:  # also those of test frameworks, and panics of libraries in Rust
         raise OwnError(error) from error
 
 
@@ -253,9 +253,9 @@ def fold_own(step: Step, found: Row | None) -> tuple[Row, Sequence[Change]]:
     try:
         row, changes = step(found)
         return row, tuple(changes)
-    except MemoryError:
+    except (MemoryError, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except BaseException as error:  # also those of test frameworks, and panics of libraries in Rust
         raise OwnError(error) from error
 
 

@@ -55,10 +55,10 @@ def describe_error(error: Exception) -> str:
     """Returns an error as one line that every database keeps: class, message, and the place in the projection's own
     code.
     """
-    error = error.error if isinstance(error, OwnError) else error
-    said = plain(error_text(error), MAX_ERROR_LENGTH)
+    raised = error.error if isinstance(error, OwnError) else error
+    said = plain(error_text(raised), MAX_ERROR_LENGTH)
     ours = str(Path(__file__).parents[1])
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(ours)]
+    frames = [each for each in traceback.extract_tb(raised.__traceback__) if not each.filename.startswith(ours)]
     return f"{said} ({plain(Path(frames[-1].filename).name)}, line {frames[-1].lineno})" if frames else said
 
 
