@@ -83,7 +83,7 @@ async def test_what_came_from_no_known_queue_keeps_its_order_when_the_rest_is_pu
 
 
 @pytest.mark.parametrize(
-    "queue", ["bogus", "redraft.", "redraft.dead-letters", "redraft.events", "redraft." + "ü" * 99]
+    "queue", ["bogus", "redraft.", "redraft.bogus", "redraft.dead-letters", "redraft.events", "redraft." + "ü" * 99]
 )
 async def test_what_names_a_queue_that_cannot_be_is_left_and_the_rest_is_put_back(queue: str) -> None:
     """A stranger who may publish can write any header; one such letter holds up none of those behind it."""
@@ -103,6 +103,19 @@ async def test_what_names_a_queue_that_cannot_be_is_left_and_the_rest_is_put_bac
         assert await bus.discard(strange[0])
         await park(prefix, 2, 10, queue=queue)
         assert len(await bus.discard_all()) == 2
+
+
+async def test_what_goes_to_a_queue_with_the_settings_of_a_stranger_is_left_and_the_rest_is_put_back() -> None:
+    async with in_time() as (bus, prefix), channel() as server:
+        foreign = f"{prefix}.critic.foreign"
+        await server.declare_queue(foreign, durable=True, arguments={"x-max-length": 1})
+        strange = await park(prefix, 1, 10, queue="redraft.critic.foreign")
+        known = await park(prefix, 3, 12)
+        assert await bus.retry_all() == known
+        assert await came(prefix, 3) == known
+        assert await bus.dead_letters(name) == strange
+        await server.queue_delete(foreign)
+        assert await bus.retry_all() == strange
 
 
 async def test_what_fails_for_one_letter_is_raised_and_all_stay_dead_lettered() -> None:

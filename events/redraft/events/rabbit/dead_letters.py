@@ -19,8 +19,9 @@ from aiormq import Channel
 from aiormq.abc import DeliveredMessage
 from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource
 
-from redraft.events.bus.port import LARGEST_BODY, DeadLetter
-from redraft.events.errors import BusError, InputError, MessageTooLarge, NoRoom, NotAllowed
+from redraft.events.bus.port import LARGEST_BODY, DeadLetter, is_inbox
+from redraft.events.errors import BusError, BusUnusable, InputError, MessageTooLarge, NoRoom, NotAllowed
+from redraft.events.messages.plan import ACTOR_ROLES
 from redraft.events.rabbit.channel_consumer import Session, UnsettledDelivery
 from redraft.events.rabbit.cloudevents import (
     BODY,
@@ -224,7 +225,7 @@ class DeadLetters:
             return found is not None
 
     async def retry_all(self) -> Sequence[str]:
-        """Puts every dead letter back into its queue, except those of unknown queues; returns the ids."""
+        """Puts every dead letter back into its queue, except those of unknown and unusable queues; returns the ids."""
         done: list[str] = []
         async with self._browse() as browser:
             sizes = await browser.all(lambda message: len(message.body))
@@ -233,8 +234,7 @@ class DeadLetters:
                 page = await browser.next(lambda message: message, number)
                 while page:
                     message = page.pop(0)
-                    if queue := self._way_back(message):
-                        await self._put_back(message, queue)
+                    if (queue := self._way_back(message)) and await self._can_put_back(message, queue):
                         await browser.take(message.delivery_tag)
                         done.append(message_id(message))
         return done
@@ -252,10 +252,18 @@ class DeadLetters:
         """Returns the queue that a dead letter goes back into; empty where it names none, or what cannot be one."""
         queue = self._read_dead_letter(message).queue
         try:
-            self._names.key(queue)
+            role = self._names.key(queue).partition(".")[0]
         except InputError:  # anybody who may publish can write the header
             return ""
-        return queue
+        return queue if is_inbox(queue) or role in ACTOR_ROLES else ""
+
+    async def _can_put_back(self, message: DeliveredMessage, queue: str) -> bool:
+        """Puts a dead letter back; returns False where its queue has other settings than ours."""
+        try:
+            await self._put_back(message, queue)
+        except BusUnusable:
+            return False
+        return True
 
     async def _put_back(self, message: DeliveredMessage, queue: str) -> None:
         place = Destination(queue, lambda: self._topology.queue(queue))
