@@ -97,7 +97,7 @@ def test_a_bad_run_and_bad_messages_stop_nobody_else_also_after_a_restart(on_pos
         *_, failed, ended = there.history(run)
         assert isinstance(failed.data, StepFailed)
         assert (failed.data.kind, failed.data.retry_at, failed.actor) == ("invalid", None, "relay")
-        assert "is too long: RabbitMQ takes names of up to 127 bytes" in failed.data.message
+        assert "is too long: exchanges have names of at most 127 bytes" in failed.data.message
         assert isinstance(ended.data, RunEnded)
         assert ended.data.outcome == "failed"
     refused = there.said("coordinator", "step refused")

@@ -194,8 +194,9 @@ def test_a_missing_or_foreign_criterion_makes_the_critique_invalid() -> None:
         ("語" * 66, ""),
         ("語" * 67, "201 bytes; the limit is 200"),
         ("x" * 200, ""),
+        ("l\N{NO-BREAK SPACE}accord \N{ZERO WIDTH NON-JOINER}می", ""),
         ("x" * 201, "201 bytes; the limit is 200"),
-        ("to\0ne", "'to\\x00ne' cannot be the name of a criterion: it holds what cannot be printed"),
+        ("to\0ne", "'to\\x00ne' cannot be the name of a criterion: it holds a control character"),
     ],
 )
 def test_the_name_of_a_criterion_that_no_plan_declares_has_bounds(name: str, fault: str) -> None:

@@ -104,6 +104,15 @@ def test_the_name_of_an_actor_is_no_longer_than_an_exchange_may_be_called_in_new
         check_ready(plan(long), begun=True)
 
 
+def test_the_name_of_a_person_has_a_bound_in_new_runs_alone() -> None:
+    for make in (lambda named: (JUDGE, named), lambda named: (loop(JUDGE, IMPROVE, on_exhausted="ask", ask=named),)):
+        check_ready(plan(WRITE, *make(Approve("Sign", ("é" * 500,)))))
+        long = plan(WRITE, *make(Approve("Sign", ("é" * 501,))))
+        with pytest.raises(PlanError, match="approvers: a name has 1,002 bytes; shorten it, 1,000 are allowed"):
+            check_ready(long)
+        check_ready(long, begun=True)
+
+
 class Unwritten:
     pass
 

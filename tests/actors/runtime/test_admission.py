@@ -71,7 +71,8 @@ def request(text: str = "b") -> Request:
         (Failed("r", "p", 1, "error", LONG), InputError, "bytes beside a draft"),
         (CancelRun("r", LONG), InputError, "bytes beside a draft"),
         (Generated("r", "p", 1, LONG * 5), CodecError, "more than the 5,000 that a message may have"),
-        (CancelRun("\N{CUNEIFORM SIGN A}" * 51, "x"), CodecError, "cannot be the id of a run"),
+        (CancelRun("\N{CUNEIFORM SIGN A}" * 201, "x"), CodecError, "cannot be the id of a run"),
+        (StartRun("\N{CUNEIFORM SIGN A}" * 51, PLAN, Brief("b")), CodecError, "cannot be the id of a run"),
         (CancelRun("a\nb", "x"), CodecError, "'a\\nb' cannot be the id of a run"),
         (StartRun("r", PLAN, Brief("b"), parent=Parent("p", 2**63)), CodecError, "9223372036854775808 cannot be the"),
         (StartRun("r", PLAN, Brief("b"), parent=Parent("p", 0)), CodecError, "0 cannot be the version"),
@@ -113,11 +114,17 @@ def test_what_is_said_around_a_message_has_bounds_too(what: str) -> None:
         ("x" * 1001, f"its attribute {what} has 1,001 bytes"),
         ("\N{CUNEIFORM SIGN A}" * 251, f"its attribute {what} has 1,004 bytes"),
         ("a\0b", "holds the character"),
+        ("a\ud800b", "holds half a character"),
     ):
         came = replace(Origin("id", "somebody"), **{what: value})
         for door, message in ((DOOR.message, CancelRun("r", "x")), (DOOR.work, Generate(request()))):
             with pytest.raises(CodecError, match=said):
                 door(BusMessage(*encode_message(message), came, "r"))
+
+
+def test_a_run_that_began_with_an_id_of_as_many_letters_is_still_spoken_to() -> None:
+    message = CancelRun("\N{CUNEIFORM SIGN A}" * 200, "x")
+    assert DOOR.message(bus_message(message)) == message
 
 
 def test_the_id_of_a_message_leaves_room_for_what_its_events_and_the_relay_add() -> None:

@@ -192,7 +192,7 @@ async def test_an_actor_whose_queue_no_broker_would_have_fails_its_step():
         assert sorted(await taken(bus, INBOX, len(critics))) == sorted(f"run-1 {each.data.path}" for each in critics)
         judged = await taken(bus, work_queue("critic", "judge"), 2 * len(critics))
         assert {each.partition(" ")[0] for each in judged} == {"run-0", "run-2"}
-        assert all("is too long: RabbitMQ takes names of up to 127 bytes" in each.fault for each in at_work.troubles)
+        assert all("is too long: exchanges have names of at most 127 bytes" in each.fault for each in at_work.troubles)
 
 
 QUEUES = (
@@ -275,6 +275,28 @@ async def test_a_full_queue_holds_up_nobody_else(full: str):
         queue = "redraft.critic.other"
         told = "it took nothing within 1 seconds: it is full, bounded, or cannot be reached"
         await at_work.until(lambda: Blocked(queue, told) in at_work.troubles)
+
+
+@pytest.mark.parametrize("error", [ValueError("no frame holds it"), OSError(24, "too many open files")])
+async def test_a_request_that_cannot_be_sent_holds_up_none_behind_it(error: Exception):
+    events = one_after_the_other(*[up_to_a_critic(numbered())] * 3)
+
+    class Picky(LocalBus):
+        began = False
+
+        async def publish(self, queue, bus_messages):
+            if queue == work_queue("critic", "judge") and not self.began:
+                self.began = True
+                raise BusUnusable("for a moment")
+            if any(each.run == "run-0" for each in bus_messages) and queue == work_queue("critic", "judge"):
+                raise error
+            await super().publish(queue, bus_messages)
+
+    last = events[-1].data
+    assert isinstance(last, StepRequested)
+    async with Picky() as bus, relaying(Log(events), bus):
+        sent = await taken(bus, work_queue("critic", "judge"), 2)
+    assert sorted(sent) == [f"run-1 {last.path}", f"run-2 {last.path}"]
 
 
 async def test_an_event_that_no_broker_takes_is_left_out_alone():

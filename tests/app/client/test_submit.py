@@ -103,3 +103,24 @@ async def test_a_fork_takes_neither_a_faulty_plan_nor_a_brief_that_is_no_text(ru
 async def test_a_key_that_is_no_text_is_refused(runtime: LocalRuntime, key: Any):
     with pytest.raises(InputError, match=r"^key: "):
         await runtime.client.submit(SHORT, "Tides", key=key)
+
+
+@pytest.mark.parametrize(
+    ("by", "told"),
+    [
+        ("x" * 1_001, "its attribute actor has 1,001 bytes; the limit is 1,000"),
+        ("é" * 501, "its attribute actor has 1,002 bytes"),
+        ("a\0b", "its attribute actor holds the character U\\+0000"),
+        ("a\ud800b", "its attribute actor holds half a character"),
+    ],
+)
+async def test_who_speaks_has_a_name_that_coordinators_take(runtime: LocalRuntime, by: str, told: str):
+    with pytest.raises(InputError, match=f"the message cannot be sent: {told}"):
+        await runtime.client.submit(SHORT, "Tides", by=by)
+    assert await runtime.store.head() == 0
+
+
+@pytest.mark.parametrize("run", ["x\ny", "語" * 201, ""])
+async def test_what_cannot_be_the_id_of_a_run_is_spoken_to_by_nobody(runtime: LocalRuntime, run: str):
+    with pytest.raises(InputError, match=r"the message cannot be sent: .* cannot be the id of a run"):
+        await runtime.client.cancel(run, "late", by="ann")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from random import Random
 
 from msgspec.structs import replace
 from tests.projections.logs import busy_log, contest_told, view_of
 from tests.streams import START, Told, article_told, book_told, recorded
 
-from redraft.events.messages.content import Brief
+from redraft.events.messages.content import Brief, new_draft
 from redraft.events.messages.domain_events import (
+    ApprovalRequested,
     IterationStarted,
     LoopEnded,
     PanelClosed,
@@ -42,6 +44,21 @@ def one(told: list[Told], run: str = "01JQ") -> list[Recorded]:
 
 async def by_path(views: Views, run: str = "01JQ") -> dict[str, StepLine]:
     return {step.path: step for step in await steps_of(views, run)}
+
+
+async def test_the_deadline_of_people_is_kept_however_long_their_names_are(anywhere: StorageLocation) -> None:
+    letters = Random(3)
+    people = tuple("".join(chr(letters.randrange(0x20000, 0x2A6D0)) for _ in range(100)) for _ in range(100))
+    due = START + timedelta(days=1)
+    begun = RunStarted(Plan("p", ()), Brief("Tides"), START)
+    log = one(
+        [("coordinator", begun), ("coordinator", ApprovalRequested("Sign", new_draft(1, "x").ref, due, people, 1))]
+    )
+    async with view_of(log, anywhere) as views:
+        (step,) = await list_due(views, due)
+        assert (step.path, step.role) == ("Sign", "approver")
+        (line,) = await steps_of(views, "01JQ")
+        assert line.actor == people[0] + ", " + people[1][:98] + "…"
 
 
 async def test_the_steps_of_a_run_stand_in_their_order_with_what_came_of_them(anywhere: StorageLocation) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
+from unicodedata import category
 
 from msgspec.structs import replace
 
@@ -37,8 +38,8 @@ def _why_criteria_invalid(step: Step, critique: Critique) -> str:
     given = [mark.name for mark in critique.criteria]
     if long := [name for name in given if size_of(name) > LONGEST_CRITERION]:
         return f"the name of a criterion has {size_of(long[0]):,} bytes; the limit is {LONGEST_CRITERION}"
-    if odd := [name for name in given if not name.isprintable()]:
-        return f"{odd[0]!r} cannot be the name of a criterion: it holds what cannot be printed"
+    if odd := [name for name in given if any(category(each) in ("Cc", "Cs") for each in name)]:
+        return f"{odd[0]!r} cannot be the name of a criterion: it holds a control character"
     if len(set(given)) < len(given):
         return "one criterion has two scores"
     declared = [criterion.name for criterion in step.criteria]

@@ -9,7 +9,7 @@ from redraft.actors.conditions.text import terms
 from redraft.actors.plans.check_flow import CHANGED
 from redraft.actors.plans.endings import may_ask
 from redraft.actors.plans.paths import asks_people, check_actor, path_of, role_of
-from redraft.events.bus.port import LONGEST_QUEUE
+from redraft.events.bus.port import LONGEST_ATTRIBUTE, LONGEST_QUEUE
 from redraft.events.errors import PlanError
 from redraft.events.messages.conditions import Plateau
 from redraft.events.messages.plan import Approve, Node, Repeat, Step, loops_of, nodes_of, steps_of
@@ -23,7 +23,9 @@ https://www.postgresql.org/docs/current/btree.html (a third of a page).
 
 
 def check_names(nodes: Sequence[Node]) -> None:
-    """Raises PlanError for a node whose name, with those of the nodes around it, or whose actor's name is too long."""
+    """Raises PlanError for a node whose name, with those of the nodes around it, or whose actor's or people's name is
+    too long.
+    """
     for path, node in nodes_of(nodes, own=True):
         if (size := len(path.encode())) > MAX_PATH:
             fault = f"its name and those around it have {size:,} bytes; shorten them to {MAX_PATH:,} together"
@@ -31,6 +33,11 @@ def check_names(nodes: Sequence[Node]) -> None:
         if isinstance(node, Step):
             for actor in [each.actor for each in node.choose] or [node.actor]:
                 check_actor(path, node.role, actor, LONGEST_QUEUE)
+        asks = node.ask if isinstance(node, Repeat) else node
+        for person in asks.approvers if isinstance(asks, Approve) else ():
+            if (size := len(person.encode())) > LONGEST_ATTRIBUTE:
+                fault = f"approvers: a name has {size:,} bytes; shorten it, {LONGEST_ATTRIBUTE:,} are allowed"
+                raise PlanError(path, fault)
 
 
 def check_gate_rows(nodes: Sequence[Node]) -> None:

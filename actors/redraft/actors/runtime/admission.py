@@ -103,7 +103,10 @@ def _describe_user(user: str) -> str:
 
 
 LONGEST_ID: Final = 200
-"""The longest id of a run, in bytes of UTF-8. One that is longer, empty or not printable may break a database."""
+"""The longest id of a new run, in bytes of UTF-8; earlier releases began runs whose ids have so many characters.
+
+One that is longer, empty or not printable may break a database.
+"""
 
 LONGEST_GIVEN: Final = LONGEST_ATTRIBUTE - 100
 """The longest id of a message, in bytes of UTF-8, but of those that the relay derives from the id of an event."""
@@ -139,7 +142,7 @@ class Admission:
         content = bus_message.content
         is_decoded = type(content) in MESSAGE_NAMES
         message: Message = content if is_decoded else decode_message(bus_message.name, bus_message.body)  # type: ignore[assignment]
-        _require_id(message.run)
+        require_run_id(message.run, new=isinstance(message, StartRun))
         match message:
             case Refined() | Generated():
                 pass
@@ -161,7 +164,7 @@ class Admission:
         """Returns the start of a run that is in order; one from another process names no files of functions."""
         _require_item(start)
         if start.parent is not None:
-            _require_id(start.parent.run)
+            require_run_id(start.parent.run)
             _require_version(start.parent.version)
         check_brief(start.brief, "brief", self._limit)
         self._require_plan(start.plan, begun=start.of is not None)
@@ -228,7 +231,7 @@ def _refuse_impossible_usage(message: OutcomeMessage) -> OutcomeMessage:
 def _require_item(start: StartRun) -> None:
     """Raises InputError when a run has the id of an item's run and is none, or is one and has another id."""
     if start.of is not None:
-        _require_id(start.of.run)
+        require_run_id(start.of.run)
     wanted = "" if start.of is None else run_of_item(start.of)
     if wanted != (start.run if start.of is not None or run_around(start.run) else ""):
         raise InputError(f"run {shown(start.run)} is none of an item, and its id says so; give it another id")
@@ -243,7 +246,7 @@ def _require_values(start: StartRun) -> None:
 
 def _require_answerable(request: Request) -> None:
     """Raises CodecError for a request whose outcome could not be sent, or would go where no coordinator reads."""
-    _require_id(request.run)
+    require_run_id(request.run)
     if not (request.path.isprintable() and 0 < len(request.path) <= LONGEST_PATH):
         raise CodecError(f"{request.path[:40]!r} cannot be the path of a step")
     if not (request.id.isprintable() and 0 < len(request.id) <= LONGEST_ID + 2 * LONGEST_PATH):
@@ -263,9 +266,19 @@ def _require_version(version: int) -> None:
         raise CodecError(f"{shown(version)} cannot be the version of an event or a draft")
 
 
-def _require_id(run: str) -> None:
-    if not (run.isprintable() and 0 < size_of(run) <= LONGEST_ID):
+def require_run_id(run: str, *, new: bool = False) -> None:
+    """Raises CodecError for what cannot be the id of a run: where it begins, its bytes count, and not its letters."""
+    if not (run.isprintable() and 0 < (size_of(run) if new else len(run)) <= LONGEST_ID):
         raise CodecError(f"{run[:40]!r} cannot be the id of a run")
+
+
+def require_sendable(message: Message, origin: Origin) -> None:
+    """Raises InputError where coordinators would refuse the id of the run that is named, or who is said to speak."""
+    try:
+        require_head(origin)
+        require_run_id(message.run, new=isinstance(message, StartRun))
+    except CodecError as error:
+        raise InputError(f"the message cannot be sent: {error}") from None
 
 
 def _require_lesson(lesson: str) -> None:

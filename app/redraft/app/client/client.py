@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, overload
 import msgspec
 from cachetools import LRUCache
 
+from redraft.actors.runtime.admission import require_sendable
 from redraft.actors.values import ignore
 from redraft.actors.workflow.workflow import Workflow
 from redraft.app.client.ports import MessagePublisher, RunOwner
@@ -29,7 +30,7 @@ from redraft.app.subscribing.delivery import RETRY, TIMEOUT, Handler
 from redraft.app.subscribing.subscriber import Subscriber
 from redraft.app.telemetry.propagation import client_span, current_traceparent
 from redraft.app.workflows.state_values import with_state
-from redraft.events.bus.port import INBOX, LONGEST_ATTRIBUTE, BusMessage, size_of
+from redraft.events.bus.port import INBOX, BusMessage
 from redraft.events.errors import InputError, NoSuchRun
 from redraft.events.messages.codec import encode_said
 from redraft.events.messages.commands import (
@@ -268,8 +269,7 @@ class Client:
     async def _send(self, message: Message, by: str, said: str = "") -> None:
         name, body = encode_said(message)
         origin = Origin(said or self._new_message_id(), by, "", message.run, current_traceparent())
-        if (size := size_of(by)) > LONGEST_ATTRIBUTE:
-            raise InputError(f"by has {size:,} bytes; shorten the name to {LONGEST_ATTRIBUTE:,}")
+        require_sendable(message, origin)
         await self._bus.publish(INBOX, [BusMessage(name, body, origin, message.run, message)])
 
     @overload

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from redraft.actors.runtime.admission import LONGEST_GIVEN
 from redraft.app.contract.channels import BATCH_MESSAGE, EVENT_BATCH_MESSAGE, OPERATIONS, Channel, Operation, channels
 from redraft.app.contract.schemas import (
     BATCH_SCHEMA,
@@ -100,6 +101,7 @@ def _limits(largest_draft: int) -> Schema:
         "draftBytes": largest_draft,
         "stateBytes": MAX_STATE,
         "attributeBytes": LONGEST_ATTRIBUTE,
+        "idBytes": LONGEST_GIVEN,
         "attributesCharacters": LARGEST_HEADERS,
         "batchBytes": LARGEST,
         "inboxBatchMessages": INBOX_BATCH,

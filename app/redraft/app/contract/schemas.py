@@ -9,10 +9,12 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
+from redraft.actors.deciding.declared import LONGEST_CRITERION
 from redraft.actors.runtime.admission import LONGEST_ID
 from redraft.events.messages.conditions import Condition, Operator, Quantity, StateOperator
 from redraft.events.messages.content import MOST_EVENTS, Severity
 from redraft.events.messages.domain_events import FailureKind, Outcome
+from redraft.events.messages.lessons import LESSON_ID
 from redraft.events.messages.plan import (
     Combine,
     Ending,
@@ -184,6 +186,8 @@ def _bounds(largest_draft: int) -> Mapping[tuple[str, str], Schema]:
     text: Schema = {"minLength": 1, "maxLength": largest_draft}
     return {
         ("", "run"): {"minLength": 1, "maxLength": LONGEST_ID},
+        ("Mark", "name"): {"maxLength": LONGEST_CRITERION},
+        ("StrikeLesson", "lesson"): {"minLength": 1, "maxLength": LESSON_ID},
         ("Critique", "score"): share,
         ("Round", "score"): share,
         ("Critique", "samples"): {"items": {"type": "number", **share}},

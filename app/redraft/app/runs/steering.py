@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from redraft.actors.deciding.policy import with_limits
 from redraft.actors.deciding.state import RunState
 from redraft.actors.deciding.steering import not_asked, steered, why_void
+from redraft.actors.runtime.admission import require_sendable
 from redraft.actors.runtime.relaying.item_words import pass_on
 from redraft.actors.values import ignore
 from redraft.app.client.client import Client
@@ -254,8 +255,10 @@ async def record_message(
             return await _send(client, runtime, message, actor, after, is_void)
     message_id = new_message_id()
     message = replace(message, key=message.key or message_id)
+    origin = Origin(message_id, actor or message.by, "", message.run)
+    require_sendable(message, origin)
     async with open_handler(settings, runtime) as handler:
-        settled = await handler.carry_out(message, Origin(message_id, actor or message.by, "", message.run))
+        settled = await handler.carry_out(message, origin)
         await pass_on(handler, settled.recorded)
     if settled.refused:
         raise InputError(settled.refused)

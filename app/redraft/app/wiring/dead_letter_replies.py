@@ -100,7 +100,7 @@ class DeadLetterReplies:
 
     async def _find_failed(self, dead_letter: DeadLetter, known: Failed | None) -> Failed | None:
         run = known.run if known else dead_letter.bus_message.run
-        if not run.isprintable() or not 0 < size_of(run) <= LONGEST_ID:
+        if not run.isprintable() or not 0 < len(run) <= LONGEST_ID:
             return None
         try:
             events = await self._store.read(run)

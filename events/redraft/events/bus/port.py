@@ -133,8 +133,13 @@ def size_of(attribute: str) -> int:
     return len(attribute.encode(errors="surrogatepass"))
 
 
+def is_text(value: str) -> bool:
+    """Returns whether UTF-8 can write a text: Python's may hold half a character."""
+    return not any("\ud800" <= each <= "\udfff" for each in value)
+
+
 def require_head(origin: Origin) -> None:
-    """Raises CodecError when an attribute of a message is too long, or holds a character that databases do not keep."""
+    """Raises CodecError when an attribute of a message is too long, or holds what databases do not keep."""
     attributes = f"{origin.id}{origin.actor}{origin.causation}{origin.correlation}{origin.trace}{origin.repeats}"
     if len(attributes) <= LONGEST_ATTRIBUTE and attributes.isascii() and "\0" not in attributes:
         return
@@ -144,6 +149,8 @@ def require_head(origin: Origin) -> None:
             raise CodecError(f"its attribute {name} has {size:,} bytes; the limit is {LONGEST_ATTRIBUTE:,}")
         if "\0" in value:
             raise CodecError(f"its attribute {name} holds the character U+0000")
+        if not is_text(value):
+            raise CodecError(f"its attribute {name} holds half a character, which UTF-8 cannot write")
 
 
 def require_size(queue: str, bus_messages: Sequence[BusMessage], largest: int) -> None:

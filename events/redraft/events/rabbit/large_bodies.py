@@ -17,8 +17,7 @@ from uuid import uuid4
 from aiormq.abc import DeliveredMessage
 from aiormq.exceptions import ChannelNotFoundEntity
 
-from redraft.events.bus.port import LONGEST_NAME
-from redraft.events.errors import BusError, MessageTooLarge
+from redraft.events.errors import BusError
 from redraft.events.rabbit.cloudevents import BODY, PIECE_NUMBER, PIECES, Headers, headers_of, number
 from redraft.events.rabbit.connection import LOST, Link, answer, close_channel
 from redraft.events.rabbit.fast_publish import Outgoing
@@ -60,11 +59,9 @@ class LargeBodies:
     async def put(self, queue: str, body: bytes) -> Headers:
         """Puts a body for a reader of `queue` on the server; returns the headers of the message that refers to it.
 
-        Raises MessageTooLarge where the name of the queue leaves no room, BusError.
+        Raises BusError.
         """
         name = f"{self._names.there(queue)}.notes-body-{uuid4().hex}"
-        if len(name) > LONGEST_NAME:
-            raise MessageTooLarge(f"{len(body):,} bytes for {queue}, whose name is too long for a queue of pieces")
         pieces = [body[start : start + PIECE] for start in range(0, len(body), PIECE)]
 
         async def prepare() -> None:

@@ -107,8 +107,8 @@ class Names:
                 f"{queue!r} is not a queue of messages: those are called {PREFIX}.inbox or {PREFIX}.role.actor"
             )
         there = encode_name(key)
-        if len(f"{self._prefix}.{there}") > LONGEST_QUEUE:
-            raise InputError(f"{queue!r} is too long: RabbitMQ takes names of up to {LONGEST_QUEUE} bytes")
+        if len(name := f"{self._prefix}.{there}") > LONGEST_QUEUE:
+            raise InputError(f"{name} is too long: exchanges have names of at most {LONGEST_QUEUE} bytes")
         return there
 
     def there(self, queue: str) -> str:

@@ -34,6 +34,9 @@ from redraft.projections.engine.views import Views
 CAN_FALL_DUE: Final = "timer IS NOT NULL AND (held = 0 OR status <> 'waiting')"
 """The condition for rows that can become due: a step is not retried while its run is paused."""
 
+LONGEST_LIST: Final = 200
+"""The maximum number of characters of the names of those who are asked to decide."""
+
 TABLE: Final = Table(
     "steps",
     {
@@ -135,7 +138,7 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
 
 STEPS: Final = Projection(
     "steps",
-    6,
+    7,
     (TABLE,),
     without_texts(project_step),
     lambda entry: (Delete("steps", (entry.run,)),),
@@ -167,8 +170,14 @@ def _request_row(recorded: Recorded, event: events.StepRequested) -> Row:
 
 
 def _approval_row(recorded: Recorded, event: events.ApprovalRequested) -> Row:
-    asked: Row = {"actor": ", ".join(event.approvers) or "anybody", "draft": event.draft.version}
+    asked: Row = {"actor": _describe_people(event.approvers), "draft": event.draft.version}
     return _open_row(recorded, event.path, seconds(event.due)) | {"role": "approver"} | asked
+
+
+def _describe_people(names: Sequence[str]) -> str:
+    """Returns the names of people, shortened: the column is indexed, and names have any length."""
+    listed = ", ".join(names) or "anybody"
+    return listed if len(listed) <= LONGEST_LIST else f"{listed[:LONGEST_LIST]}…"
 
 
 def _open_row(recorded: Recorded, path: str, timer: float) -> Row:

@@ -235,15 +235,16 @@ class QueuePublisher:
             waiting[key] = each.event.position
 
     async def _recover(self, queue: str) -> None:
-        """Retries the queue with its oldest waiting request until none waits."""
+        """Retries the queue with one waiting request after the other, the oldest first, until none waits."""
         waiting = self._waiting[queue]
         await asyncio.sleep(AGAIN)
         while waiting:
             (run, path), position = next(iter(waiting.items()))
             try:
                 await self._resend(run, path, anew=True)
-            except (BusError, StoreError, TimeoutError):
+            except (BusError, StoreError, OSError):
                 await asyncio.sleep(AGAIN)
+                waiting[run, path] = waiting.pop((run, path))  # it may be this request, and not its queue
                 continue
             if waiting[run, path] == position:
                 del waiting[run, path]

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from redraft.actors.deciding.evolve import evolve
 from redraft.actors.deciding.state import RunState
-from redraft.actors.runtime.admission import LONGEST_ID
+from redraft.actors.runtime.admission import LONGEST_ID, require_run_id
 from redraft.app.record.clock_times import CLOCKS_SHOW, find_strange_time
 from redraft.app.record.copying.archive import ArchiveWriter, Item, RunKey, read_archive
 from redraft.app.record.waiting import awaits_nothing
@@ -238,14 +238,13 @@ async def _check_archive(rows: RowCopier, path: Path, draft_limit: int) -> dict[
 
 def _check_run(path: Path, run: str) -> None:
     """Raises InputError for the id of a run that no database keeps, or no coordinator takes."""
-    if (size := size_of(run)) > LONGEST_ID:
+    try:
+        require_run_id(run)
+    except CodecError as error:
+        fault = f"it has 1 to {LONGEST_ID} characters, all of which can be printed"
         raise InputError(
-            f"archive {path}: the id of a run has {size:,} bytes; the limit is {LONGEST_ID}: {run[:40]!r}…"
-        )
-    if "\0" in run:
-        raise InputError(f"archive {path}: {run!r} cannot be the id of a run: it holds the character U+0000")
-    if not run.isprintable() or not run:
-        raise InputError(f"archive {path}: {run!r} cannot be the id of a run: it is empty or not printable")
+            f"archive {path}: {error}: {fault}; leave the run out: redraft export --without RUN, with its id"
+        ) from None
 
 
 def _check_next(path: Path, run: _Run, event: RawRow) -> None:
