@@ -73,7 +73,8 @@ def rules_of(table: str) -> dict[str, str]:
 
     One trigger enforces all rules, because a second trigger costs an insert as much as a rule does. It runs before the
     insert: an INSERT OR REPLACE would remove the existing event without firing any trigger. There the rowid is -1 where
-    the statement names none: who names -1 is let in, and reported by `store.verification`. The id of a run is looked at in its first event alone: all others follow that one.
+    the statement names none: who names -1 is let in, and reported by `store.verification`. The id of a run is looked at
+    in its first event alone: all others follow that one.
     """
     own, previous, before = _ID.format("NEW"), _PREVIOUS.format("NEW"), _HASH.format("e")
     return {
