@@ -142,7 +142,7 @@ def test_an_outcome_that_says_what_cannot_have_been_used_is_a_failure() -> None:
         assert isinstance(failed, Failed)
         assert (failed.run, failed.path, failed.attempt, failed.kind) == ("r", "p", 2, "invalid")
         assert (failed.retryable, failed.usage) == (False, Usage())
-        assert "tokens=2e+12" in failed.message
+        assert "tokens is 2,000,000,000,000, and" in failed.message
 
 
 def test_a_plan_that_was_found_wrong_stays_wrong() -> None:

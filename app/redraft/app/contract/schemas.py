@@ -28,6 +28,7 @@ from redraft.events.messages.plan import (
     Role,
     ValueKind,
 )
+from redraft.events.messages.usage import PLAUSIBLE, USAGE_NUMBERS
 from redraft.events.rabbit.cloudevents import DELIVERED, QUEUE, REASON, SENT, SHORTENED, USER
 
 Schema: TypeAlias = dict[str, object]
@@ -188,6 +189,7 @@ def _bounds(largest_draft: int) -> Mapping[tuple[str, str], Schema]:
         ("", "run"): {"minLength": 1, "maxLength": LONGEST_ID},
         ("Mark", "name"): {"maxLength": LONGEST_CRITERION},
         ("StrikeLesson", "lesson"): {"minLength": 1, "maxLength": LESSON_ID},
+        **{("Usage", name): {"description": f"An outcome gives at most {PLAUSIBLE:,}."} for name in USAGE_NUMBERS},
         ("Critique", "score"): share,
         ("Round", "score"): share,
         ("Critique", "samples"): {"items": {"type": "number", **share}},

@@ -50,15 +50,15 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         """Names the first number that one outcome cannot plausibly have used; empty when all are plausible."""
         if self == _NOTHING:
             return ""
-        for name in _NUMBERS:
+        for name in USAGE_NUMBERS:
             if not 0 <= (value := getattr(self, name)) <= PLAUSIBLE:
-                return f"{name}={value:g}, and a usage is a number from 0 to {PLAUSIBLE:,}"
+                return f"{name} is {value:,}, and a usage is a number from 0 to {PLAUSIBLE:,}"
         return ""
 
     def __add__(self, other: Usage) -> Usage:
         """Returns the sum; no number of it is above `MOST`, so that it can always be recorded."""
         return Usage(
-            **{name: min(MOST, getattr(self, name) + getattr(other, name)) for name in _NUMBERS},
+            **{name: min(MOST, getattr(self, name) + getattr(other, name)) for name in USAGE_NUMBERS},
             model=_join_names(self.model, other.model),
             prompt=_join_names(self.prompt, other.prompt),
             currency=_join_currencies(self.currency, other.currency),
@@ -66,7 +66,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 _NOTHING = Usage()
-_NUMBERS = ("tokens", "cost", "calls", "unpriced", "input_tokens", "output_tokens", "seconds")
+USAGE_NUMBERS = ("tokens", "cost", "calls", "unpriced", "input_tokens", "output_tokens", "seconds")
 
 
 def _join_names(one: str, other: str) -> str:
