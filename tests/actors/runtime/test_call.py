@@ -113,7 +113,7 @@ async def test_what_no_step_can_have_used_is_an_invalid_outcome_and_is_not_count
     outcome = await judged(judge)
     assert isinstance(outcome, Failed)
     assert (outcome.kind, outcome.retryable, outcome.usage) == ("invalid", False, Usage())
-    assert "judge reported an impossible usage: tokens is 1,000,000,000,000,000, and a usage is a number from 0 to" in outcome.message
+    assert "judge reported an impossible usage: tokens is 1,000,000,000,000,000, and a usage is" in outcome.message
 
 
 @pytest.mark.parametrize("what_went_wrong", [ValueError("no"), PermanentError("never"), None])
