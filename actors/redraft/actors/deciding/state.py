@@ -307,6 +307,9 @@ def waits_for_own_critics(state: RunState, top: Frame, loop: Repeat) -> bool:
 CRITICS_DECIDE: Final = 8
 """The rules from which on the judge's word on the best of several drafts is not that of a loop's critics."""
 
+EDITS_ARE_OUTPUTS: Final = 9
+"""The rules from which on a person's draft, given while people are asked, is what a loop has finished in its place."""
+
 INNER_LOOPS_FIRST: Final = 9
 """The rules from which on the end of an inner loop ends no loop while another one is still to work on the draft."""
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from redraft.actors.deciding.candidates import overruled, rejected
 from redraft.actors.deciding.policy import with_limits, with_plan
 from redraft.actors.deciding.state import (
+    EDITS_ARE_OUTPUTS,
     INNER_LOOPS_FIRST,
     Approval,
     Candidate,
@@ -175,12 +176,15 @@ def reject(state: RunState, event: DraftRejected) -> RunState:
 def edit(state: RunState, event: DraftEdited) -> RunState:
     """Returns the state with a person's draft as the current one.
 
-    Critics judge it at once while people are asked to approve, else in the next iteration.
+    Critics judge it at once while people are asked to approve, else in the next iteration. By rules 9 it is then also
+    the finished draft of each loop that had finished the one before: of the two, that one alone can be approved.
     """
     top = replace(state.frames[-1], parallel=None, verdicts=(), due="nothing", exit=False)
     number = state.edits + 1
     review = _review(state, top) if state.approval else None
     frames = (*state.frames[:-1], top if review else replace(top, index=len(top.body)), *([review] if review else ()))
+    if state.approval and state.rules >= EDITS_ARE_OUTPUTS:
+        frames = tuple(_with_output(each, event.before, event.draft.ref) for each in frames)
     return replace(
         state,
         drafts=event.draft.version,
@@ -191,6 +195,13 @@ def edit(state: RunState, event: DraftEdited) -> RunState:
         frames=frames,
         edits=number,
     )
+
+
+def _with_output(frame: Frame, before: DraftRef, made: DraftRef) -> Frame:
+    """Returns the loop with a draft in the place of the one that it was made from, among its finished drafts."""
+    if before not in frame.outputs:
+        return frame
+    return replace(frame, outputs=tuple([made if each == before else each for each in frame.outputs]))
 
 
 def _review(state: RunState, top: Frame) -> Frame | None:

@@ -228,9 +228,9 @@ class Walk:
             case events.RunCancelled():
                 self.next += 1
                 raise Over("cancelled", self.best_or_current())
-            case events.DraftEdited(draft=draft):
+            case events.DraftEdited(draft=draft, before=before):
                 self.next += 1
-                self._take_edit(event, draft.ref)
+                self._take_edit(event, draft.ref, before)
             case events.BudgetReached():
                 if not self.repeats(event):
                     _check_reached(self, event, data)
@@ -275,7 +275,7 @@ class Walk:
             raise Deviates("late", event, f"no panel went on without attempt {data.attempt} of {data.path}")
         self.usage += data.usage
 
-    def _take_edit(self, event: Recorded, ref: DraftRef) -> None:
+    def _take_edit(self, event: Recorded, ref: DraftRef, before: DraftRef) -> None:
         if self.breaking is not None:
             raise Unclear
         top = self.top
@@ -283,6 +283,9 @@ class Walk:
             raise Deviates("edit", event, "a person's draft was used where the plan allows no edit")
         if not (self.asking or self.repeats(event)) and self.rules >= 9 and self._rates_no_single_draft(top):
             raise Deviates("edit", event, "a person's draft was used in a loop in which nobody would judge it")
+        if self.asking and self.rules >= 9:
+            for frame in self.frames:
+                frame.outputs = tuple(ref if each == before else each for each in frame.outputs)
         self.edits += 1
         self.drafts = ref.version
         self.open = {}

@@ -60,6 +60,14 @@ DECIDING = [
         73,
     ),
     Fault(
+        "draft finished that people replaced",
+        "actors.deciding.steering",
+        "edit",
+        "if state.approval and state.rules >= EDITS_ARE_OUTPUTS:",
+        "if False:",
+        52,
+    ),
+    Fault(
         "judge's choice accepted without the loop's critics",
         "actors.deciding.evolve",
         "_choose_candidate",
