@@ -20,9 +20,12 @@ from redraft.actors import Critique, Workflow, approve, critic, generator, publi
 def write(brief): return brief.text
 @critic
 def safety(draft): return Critique(0.9, approved=False, errors=("it deletes",))
+@critic
+def judge(draft): return 1.0
 @publisher
 def save(draft): return "out"
 asked = Workflow("asked").start_with(write).then(safety, approve("editor")).finally_(save)
+early = Workflow("early").start_with(write).then(judge, approve("editor"), safety).finally_(save)
 alone = Workflow("alone").start_with(write).then(safety).finally_(save)
 """
 
@@ -97,16 +100,22 @@ def test_run_ends_rejected_and_says_why() -> None:
     assert (said.code, end["outcome"], end["reason"]) == (3, "rejected", "critic safety vetoed draft 1")
 
 
-def test_that_people_overruled_a_veto_is_recorded_and_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("plan", "told"),
+    [
+        ("asked", "overrules the veto of critic safety"),
+        ("early", "vetoes what people had approved: their word overrules it"),
+    ],
+)
+def test_that_people_overruled_a_veto_is_recorded_and_told(tmp_path: Path, plan: str, told: str) -> None:
     def waits() -> bool:
         shown = call("show", "last", "--json")
         return shown.code == 0 and "draft 1 waits" in json.loads(shown.out)["waiting"]
 
-    with start("run", "people.py:asked", "Tides", "--json", folder=tmp_path) as process:
+    with start("run", f"people.py:{plan}", "Tides", "--json", folder=tmp_path) as process:
         until(lambda: (tmp_path / "store.db").exists() and waits())
         assert call("approve", "last", "--by", "ann").code == 0
         assert process.wait(30) == 0
-    told = "overrules the veto of critic safety"
     assert told in call("audit", "last").out
     assert told in " ".join(call("show", "last").out.split())
     assert call("audit", "last", "--export", "page.html").code == 0

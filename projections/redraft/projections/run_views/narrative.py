@@ -31,26 +31,32 @@ class Vetoes:
         self._gates: frozenset[str] = frozenset()
         self._counts = False
         self._vetoing_critics: dict[str, dict[str, None]] = {}
+        self._approved: set[str] = set()
 
     def note(self, event: DomainEvent) -> None:
         match event:
             case events.RunStarted(plan=plan, rules=rules):
                 self._gates, self._counts = frozenset(_gates(plan.steps)), rules >= 2
-            case events.DraftCritiqued(path=path, draft=draft, critique=said) if (
-                self._counts and said.approved is False
-            ):
-                name = path.rpartition("/")[2].partition("[")[0]
-                if name not in self._gates:
-                    self._vetoing_critics.setdefault(draft.sha256, {})[plain(name, NAME_LENGTH)] = None
+            case events.DraftCritiqued(draft=draft) if critic := self._vetoing(event):
+                self._vetoing_critics.setdefault(draft.sha256, {})[plain(critic, NAME_LENGTH)] = None
+            case events.DraftApproved(draft=draft, granted=True):
+                self._approved.add(draft.sha256)
             case _:
                 pass
 
     def overruled_by(self, event: DomainEvent) -> str:
-        """Returns in words whose veto people overrule with this event; empty when it overrules none."""
+        """Returns in words whose veto people overrule with this event, or that they did before; empty for no veto."""
+        if isinstance(event, events.DraftCritiqued) and event.draft.sha256 in self._approved:
+            return "vetoes what people had approved: their word overrules it" if self._vetoing(event) else ""
         if not isinstance(event, events.DraftApproved) or not event.granted:
             return ""
         critics = self._vetoing_critics.get(event.draft.sha256, {})
         return f"overrules the veto of critic {', '.join(critics)}" if critics else ""
+
+    def _vetoing(self, event: events.DraftCritiqued) -> str:
+        """Returns the name of the critic that vetoes a draft with this event; empty when it does not."""
+        name = event.path.rpartition("/")[2].partition("[")[0]
+        return name if self._counts and event.critique.approved is False and name not in self._gates else ""
 
 
 def _gates(nodes: Iterable[Node]) -> Iterator[str]:
@@ -197,6 +203,8 @@ class _RunSoFar:
                 yield from self._describe_request(event.data, event.version, {} if event.repeats else self._loops)
                 yield from self._describe_history(event.data) if not event.repeats else ()
             case events.DraftCritiqued(critique=critique, usage=usage):
+                if overruled := self._vetoes.overruled_by(event.data):
+                    yield f"it {overruled}"
                 yield from _list_remarks(critique)
                 yield from _describe_usage(usage)
             case events.DraftRefined(before=before, draft=draft, usage=usage, declined=declined):

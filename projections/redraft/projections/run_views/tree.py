@@ -130,6 +130,8 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
             _note_answer(facts, event.path, recorded.time, event.draft.version, event.critique, changed)
             if isinstance(event, events.VerdictLate) and event.path in facts.leaves:
                 facts.leaves[event.path] = replace(facts.leaves[event.path], late=True)
+            elif overruled := facts.vetoes.overruled_by(event):
+                facts.leaves[event.path] = replace(facts.leaves[event.path], overruled=overruled)
             _note_usage(facts, recorded, event)
         case events.StateChanged(path=path):
             _note_answer(facts, path, recorded.time, changed=event.state)
