@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-from tests.app.subscribers import Handler, World, delivering, until, world, write_run
+from tests.app.subscribers import Handler, World, delivering, until, write_run
 
 from redraft.app import DeliveryError, Retry
 from redraft.app.subscribing.delivery import backoff
-from redraft.events.backends import open_subscriptions
 from redraft.events.messages.envelope import Recorded
 from redraft.events.subscriptions.subscriptions import Failing, ParkedEvent, Subscriptions
 from redraft.projections.display import error_text
@@ -37,18 +34,6 @@ class SpeechlessDelivery(DeliveryError):
 
 class SpeechlessTimeout(Speechless, TimeoutError):
     pass
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def there(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    async with world(request.param, request, tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-async def names(there: World) -> AsyncIterator[Subscriptions]:
-    async with open_subscriptions(there.url) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from tests.app.subscribers import (
     new_events,
     taken,
     until,
-    world,
     write_run,
 )
 from tests.appending import append_to
@@ -36,18 +34,6 @@ from redraft.events.subscriptions.subscriptions import ParkedEvent, Subscription
 
 class Panic(BaseException):
     """As bindings of libraries in Rust raise: it is no Exception."""
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def there(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    async with world(request.param, request, tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-async def names(there: World) -> AsyncIterator[Subscriptions]:
-    async with open_subscriptions(there.url) as opened:
-        yield opened
 
 
 async def tried_again(names: Subscriptions, name: str) -> ParkedEvent:

@@ -24,7 +24,7 @@ from tests.events.fitting import ROWS, Fitting
 
 from redraft.events.backends import open_lease, open_recorder, open_store
 from redraft.events.errors import Conflict, IncompatibleStore, InputError, StoreError, Tampered
-from redraft.events.postgres.connection import Database, takes_never
+from redraft.events.postgres.connection import Database, is_row_too_large
 from redraft.events.postgres.recorder import PostgresRecorder
 from redraft.events.postgres.schema import SCHEMA_VERSION
 from redraft.events.store.event_store import EventStore, NewEvent
@@ -556,5 +556,5 @@ def test_a_row_that_is_too_large_is_told_from_a_server_that_takes_nothing_now(
         connection.execute(LONG_TEXT)
         with pytest.raises(psycopg.OperationalError) as raised:
             connection.execute(statement)
-    assert takes_never(raised.value) == never
+    assert is_row_too_large(raised.value) == never
     assert type(database.persistence_error(raised.value)) is (DataError if never else OperationalError)

@@ -308,7 +308,7 @@ CRITICS_DECIDE: Final = 8
 """The rules from which on the judge's word on the best of several drafts is not that of a loop's critics."""
 
 EDITS_ARE_OUTPUTS: Final = 9
-"""The rules from which on a person's draft, given while people are asked, is what a loop has finished in its place."""
+"""The rules from which on an edit made while people are asked replaces its original among loops' finished drafts."""
 
 INNER_LOOPS_FIRST: Final = 9
 """The rules from which on the end of an inner loop ends no loop while another one is still to work on the draft."""

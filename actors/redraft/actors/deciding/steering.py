@@ -176,8 +176,8 @@ def reject(state: RunState, event: DraftRejected) -> RunState:
 def edit(state: RunState, event: DraftEdited) -> RunState:
     """Returns the state with a person's draft as the current one.
 
-    Critics judge it at once while people are asked to approve, else in the next iteration. By rules 9 it is then also
-    the finished draft of each loop that had finished the one before: of the two, that one alone can be approved.
+    Critics judge it at once while people are asked to approve, else in the next iteration. By rules 9, while they
+    are asked, it also replaces the draft that it was made from among the finished drafts of loops.
     """
     top = replace(state.frames[-1], parallel=None, verdicts=(), due="nothing", exit=False)
     number = state.edits + 1
@@ -198,7 +198,7 @@ def edit(state: RunState, event: DraftEdited) -> RunState:
 
 
 def _with_output(frame: Frame, before: DraftRef, made: DraftRef) -> Frame:
-    """Returns the loop with a draft in the place of the one that it was made from, among its finished drafts."""
+    """Returns the loop with `made` in place of `before` among its finished drafts."""
     if before not in frame.outputs:
         return frame
     return replace(frame, outputs=tuple([made if each == before else each for each in frame.outputs]))

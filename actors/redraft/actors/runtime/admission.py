@@ -256,7 +256,7 @@ def _require_answerable(request: Request) -> None:
 
 
 def _require_short(origin: Origin) -> None:
-    """Raises CodecError for an id to which nothing could be added: those of its events begin with it."""
+    """Raises CodecError for the id of a message that is too long: the ids of its events begin with it."""
     if origin.actor != "relay" and (size := size_of(origin.id)) > LONGEST_GIVEN:
         raise CodecError(f"its attribute id has {size:,} bytes; the limit is {LONGEST_GIVEN}")
 
@@ -267,13 +267,16 @@ def _require_version(version: int) -> None:
 
 
 def require_run_id(run: str, *, new: bool = False) -> None:
-    """Raises CodecError for what cannot be the id of a run: where it begins, its bytes count, and not its letters."""
+    """Raises CodecError for what cannot be the id of a run: it is printable, and has at most `LONGEST_ID` characters.
+
+    That of a `new` run has at most so many bytes of UTF-8.
+    """
     if not (run.isprintable() and 0 < (size_of(run) if new else len(run)) <= LONGEST_ID):
         raise CodecError(f"{run[:40]!r} cannot be the id of a run")
 
 
 def require_sendable(message: Message, origin: Origin) -> None:
-    """Raises InputError where coordinators would refuse the id of the run that is named, or who is said to speak."""
+    """Raises InputError for a message that coordinators would refuse: for the id of its run, or its sender's name."""
     try:
         require_head(origin)
         require_run_id(message.run, new=isinstance(message, StartRun))

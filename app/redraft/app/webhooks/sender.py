@@ -148,7 +148,7 @@ TIMEOUT: Final = 30.0
 CONTENT_TYPE: Final = "application/cloudevents+json"
 _LONGEST_ANSWER: Final = 64 * 1024
 _PLAIN: Final = "".join(map(chr, range(0x21, 0x7F))).translate(str.maketrans("", "", '"%'))
-"""What a header holds as it is: the visible characters of ASCII, without those that the encoding itself needs."""
+"""The characters that `header_value` does not encode: visible ASCII without the quotation mark and the percent sign."""
 
 
 class Webhook:

@@ -144,7 +144,7 @@ _OF_ROWS: Final = ("nbt", "indextuple.", "hio.", "to_tsany.")
 """The beginnings of the names of PostgreSQL's source files that refuse a row by its size, whatever the time."""
 
 
-def takes_never(error: psycopg.Error) -> bool:
+def is_row_too_large(error: psycopg.Error) -> bool:
     """Returns whether a row is larger than an index, a page or a text to search takes.
 
     psycopg calls that an OperationalError, like a server that is away, and so it does other limits, which pass.
@@ -221,7 +221,7 @@ class Database:
                 return DatabaseError(f"{line}; see redraft doctor")
             case psycopg.IntegrityError():
                 return IntegrityError(line)
-            case psycopg.OperationalError() if takes_never(error):
+            case psycopg.OperationalError() if is_row_too_large(error):
                 return DataError(line)
             case psycopg.DataError():
                 return DataError(line)

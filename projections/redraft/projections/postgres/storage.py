@@ -13,7 +13,7 @@ from psycopg import errors
 from psycopg.sql import SQL, Identifier
 
 from redraft.events.errors import ReadModelCorrupt, StoreError
-from redraft.events.postgres.connection import Connections, Database, takes_never
+from redraft.events.postgres.connection import Connections, Database, is_row_too_large
 from redraft.events.postgres.schema import DURABLE_COMMIT, prepare
 from redraft.projections.engine.positions import SYSTEM_TABLES
 from redraft.projections.engine.projection import Key, SetAll, Table, Value, invalid_table_error, kind_of
@@ -197,7 +197,7 @@ class PostgresStorage:
 
     def is_row_error(self, error: Exception) -> bool:
         if isinstance(error, psycopg.Error):
-            return takes_never(error) or (
+            return is_row_too_large(error) or (
                 isinstance(error, _OF_ROWS)
                 and not isinstance(error, (*_DAMAGE, errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege))
             )

@@ -155,6 +155,7 @@ class EventAnnouncer:
         check: Callable[[], Awaitable[None]] | None,
         error: MessageTooLarge,
     ) -> None:
+        """Publishes events one by one, as one of them is too large; reports a single event, which is left out."""
         if len(events) == 1:
             self._on_trouble(LeftOut(events[0].run, events[0].position, f"its event is not published: {error}"))
             return

@@ -95,7 +95,7 @@ def belongs_elsewhere(error: Exception) -> bool:
 
 
 def raise_if_short(error: Exception) -> None:
-    """Raises StoreError when this process has no memory, thread or module left: that says nothing about a run."""
+    """Raises StoreError if the error says that this process lacks memory, a thread or a module: no run is at fault."""
     is_thread = isinstance(error, RuntimeError) and "start new thread" in str(error)
     if is_thread or isinstance(error, MemoryError | ImportError):
         raise StoreError(f"this process is short of something: {error_message(error)}") from error
