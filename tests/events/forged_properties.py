@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from collections.abc import Iterable
 from typing import Final
@@ -64,12 +65,17 @@ async def put_forged(url: str, queue: str, names: Iterable[str] = FORGED, body: 
     try:
         await link.connect()
         channel = await link.channel()
+        await answer(channel.queue_declare(queue, passive=True))
         method = struct.pack(">HHH", 60, 40, 0) + short(b"") + short(queue.encode()) + b"\0"
+        confirmed = []
         for name in names:
+            channel.delivery_tag += 1
+            channel.confirmations[channel.delivery_tag] = channel.create_future()
+            confirmed.append(channel.confirmations[channel.delivery_tag])
             frames = ((METHOD, method), (HEADER, header(name, len(body))), (BODY, body))
             for kind, payload in frames:
                 link.wire.write(struct.pack(">BHI", kind, channel.number, len(payload)) + payload + END)
-        await answer(channel.queue_declare(queue, passive=True))
+        await asyncio.gather(*confirmed)  # a quorum queue tells of itself before it has them
         await close_channel(channel)
     finally:
         await link.close()
