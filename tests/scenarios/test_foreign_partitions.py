@@ -141,16 +141,20 @@ async def test_doctor_names_exchanges_and_a_stream_with_the_settings_of_a_strang
         try:
             for name in foreign:
                 await channel.declare_exchange(name, "fanout", durable=True)
-            for name in ("events", "critic.judge"):
-                arguments = {"x-queue-type": "classic"} if name == "events" else queue_arguments(*judge_of(prefix))
+            for name in ("events", "dead-letters", "critic.judge"):
+                arguments = (
+                    queue_arguments(*judge_of(prefix)) if name == "critic.judge" else {"x-queue-type": "classic"}
+                )
                 await channel.declare_queue(f"{prefix}.{name}", durable=True, arguments=arguments)
             topology, queue = await failed()
             there = ", ".join(f"exchange {name}" for name in foreign[:3])
-            assert topology.startswith(f"there with other settings: {there}, queue {prefix}.events; delete it")
+            queues = f"queue {prefix}.events, queue {prefix}.dead-letters"
+            assert topology.startswith(f"there with other settings: {there}, {queues}; delete it")
             assert queue.startswith(f"the exchange {prefix}.critic.judge is there with other settings; delete it")
             for name in foreign:
                 await channel.exchange_delete(name)
-            await channel.queue_delete(f"{prefix}.events")
+            for name in ("events", "dead-letters"):
+                await channel.queue_delete(f"{prefix}.{name}")
             assert await failed() == []
         finally:
             await clear(URL, prefix, ["redraft.critic.judge"])

@@ -88,7 +88,7 @@ def test_a_run_whose_request_was_dead_lettered_goes_on(there: Deployment) -> Non
     assert events[-1].data.outcome == "accepted"
     assert len(dead_letters(there, 1)) == 1
     lines = [line for line in there.lines("coordinator") if line["event"] == "dead letter"]
-    assert [(line["run"], line["queue"]) for line in lines] == [(run, JUDGE)]
+    assert [(line["run"], line["queue"]) for line in lines] == [(run, f"{there.prefix}.critic.judge")]
     checks = json.loads(there.call("doctor", "--json").out)["checks"]
     assert any("1 message set aside; see `redraft dead-letters list`" in each["message"] for each in checks)
 

@@ -23,6 +23,7 @@ from redraft.events.subscriptions.subscriptions import Failing, ParkedEvent, Sub
 SIGNING = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 HANDLER = """
 import asyncio
+import threading
 from pathlib import Path
 
 from redraft.actors import critic, generator
@@ -34,6 +35,9 @@ async def note(event):
         raise ValueError("the index is away")
     with (HERE / "noted.txt").open("a") as file:
         file.write(f"{event.position} {event.name}\\n")
+
+def hang(event):
+    threading.Event().wait()
 
 def noteless(event):
     pass
@@ -122,6 +126,20 @@ async def test_a_process_serves_a_name_until_it_is_told_to_end_and_the_next_goes
     assert (await listed(url, "notes"))["lag"] == 5
     with process(folder, *serve):
         await until("the rest is noted", lambda: noted(folder) == [2, 4, 7, 9], folder)
+
+
+async def test_a_handler_that_hangs_in_its_thread_holds_up_neither_the_others_nor_the_end(
+    url: str, folder: Path
+) -> None:
+    await written(url, "a", 1)
+    serve = ("subscribe", "handlers.py:hang", "--name", "n", "--attempts", "1", "--timeout", "0.2", "--store", url)
+    with process(folder, *serve) as serving:
+        await until("it is parked", lambda: '"parked"' in (folder / "process.log").read_text(), folder)
+        await written(url, "b", 1)
+        await until("so is the other", lambda: (folder / "process.log").read_text().count('"parked"') == 2, folder)
+        serving.send_signal(signal.SIGTERM)
+        assert await ended(serving) == 0
+    assert (await listed(url, "n"))["parked"] == 2
 
 
 async def test_one_that_stands_by_takes_over_when_the_other_is_killed(url: str, folder: Path) -> None:
@@ -287,7 +305,7 @@ def test_a_name_is_forgotten(url: str) -> None:
         (("subscriptions", "parked", "index", "--retry", "7"), "no event '7' is parked; `redraft subscriptions parked"),
         (("subscriptions", "parked", "index", "--retry", "2", "--discard", "4"), "give --retry or --discard, not both"),
         (("subscribe", "handlers.py:nothing", "--name", "x"), "there is no function 'nothing' in it; "),
-        (("subscribe", "handlers.py:xyz", "--name", "x"), "no function 'xyz' in it; choose from note, noteless"),
+        (("subscribe", "handlers.py:xyz", "--name", "x"), "no function 'xyz' in it; choose from note, hang, noteless"),
         (("subscribe", "handlers.py:Thing", "--name", "x"), "there is no function 'Thing' in it; "),
         (("subscribe", "handlers.py", "--name", "x"), "handlers.py: give file.py:function"),
         (("subscribe", "handlers.py:note", "--name", "a b"), "'a b' cannot be the name of a subscription"),

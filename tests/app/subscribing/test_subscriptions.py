@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+from collections.abc import MutableMapping
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
+import structlog
 from tests.app.subscribers import (
     DEADLINE,
     Handler,
@@ -271,6 +274,62 @@ async def test_a_thread_that_cannot_be_ended_is_waited_for(there: World, names: 
         task.cancel()
         await asyncio.wait({task})
     assert calls == [(1, 1), (2, 1), (3, 1)]
+
+
+async def test_a_thread_that_takes_too_long_has_failed_and_the_others_go_on(there: World, names: Subscriptions) -> None:
+    await write_run(there.store, "a", 2)
+    may_end, tried = threading.Event(), list[int]()
+
+    def hang(event: Recorded) -> None:
+        tried.append(event.position)
+        assert event.position > 1 or may_end.wait(DEADLINE)
+
+    async with there.open() as client:
+        task = asyncio.create_task(client.deliver("index", hang, retry=Retry(2, 0.001), timeout=0.05))
+        try:
+            await until(names, "index", lambda found: found.position == 2)
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+            may_end.set()
+    assert tried[:3] == [1, 1, 2]
+    parked = (await names.parked("index"))[0]
+    assert (parked.position, parked.attempts, parked.error) == (1, 2, "it took longer than 0.05 s")
+
+
+async def test_no_event_is_parked_because_earlier_calls_still_run(
+    there: World, names: Subscriptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await write_run(there.store, "a", 4)
+    may_end, tried = threading.Event(), list[int]()
+
+    def hang(event: Recorded) -> None:
+        tried.append(event.position)
+        assert event.position > 2 or may_end.wait(DEADLINE)
+
+    told = list[str]()
+
+    def keep(_: object, __: str, line: MutableMapping[str, Any]) -> NoReturn:
+        told.append(line["event"])
+        raise structlog.DropEvent
+
+    log = structlog.wrap_logger(None, processors=[keep])
+    monkeypatch.setattr("redraft.app.subscribing.delivery.MOST_HUNG", 2)
+    async with there.open() as client:
+        task = asyncio.create_task(client.deliver("index", hang, retry=Retry(1), timeout=0.05, log=log))
+        try:
+            async with asyncio.timeout(DEADLINE):
+                while "waits for threads" not in told:  # noqa: ASYNC110 - a log tells nobody
+                    await asyncio.sleep(0.01)
+            assert tried == [1, 2]
+            may_end.set()
+            await until(names, "index", lambda found: found.position == 4)
+        finally:
+            may_end.set()
+            task.cancel()
+            await asyncio.wait({task})
+    assert [each.position for each in await names.parked("index")][:2] == [1, 2]
+    assert tried == [1, 2, 3, 4]
 
 
 async def test_one_serves_a_name_and_another_stands_by(there: World, names: Subscriptions) -> None:

@@ -19,7 +19,7 @@ from tests.events.rabbit_server import URL, new_prefix, rabbit
 
 from redraft.actors.runtime.admission import Admission
 from redraft.events.bus.port import INBOX, LONGEST_ATTRIBUTE, BusMessage
-from redraft.events.errors import CodecError, MessageTooLarge
+from redraft.events.errors import CodecError, MessageTooLarge, NoRoom
 from redraft.events.messages.codec import encode_message
 from redraft.events.messages.commands import CancelRun
 from redraft.events.messages.envelope import Origin
@@ -164,6 +164,24 @@ async def test_what_came_back_with_headers_that_cannot_be_sent_again_is_dead_let
             assert delivery.bus_message.origin.id == "good"
             dead_letters = await dead_letters_when(bus, 2)
         assert all("its headers are too large to be sent again" in each.reason for each in dead_letters)
+
+
+async def test_nothing_is_put_among_the_dead_letters_of_a_stranger() -> None:
+    """Such a queue may lose what is put into it: this one keeps the last message alone."""
+    prefix = new_prefix()
+    queue, settings = f"{prefix}.dead-letters", {"x-max-length": 1}
+    async with await aio_pika.connect(URL) as connection, connection.channel() as channel:
+        await channel.declare_queue(queue, durable=True, arguments=settings)
+        async with asyncio.timeout(90), rabbit(prefix=prefix) as bus, bus.consume(INBOX, 10) as consumer:
+            await bus.publish(INBOX, [GOOD])
+            (delivery,) = await consumer.take(1)
+            with pytest.raises(NoRoom, match=f"the queue {queue} is there with other settings"):
+                await consumer.reject(delivery, requeue=False, reason="bad")
+            assert await dead_letters_on(bus) == []
+            await channel.queue_delete(queue)
+            await consumer.reject(delivery, requeue=False, reason="bad")
+            (dead_letter,) = await dead_letters_on(bus)
+            assert (dead_letter.reason, dead_letter.bus_message.origin.id) == ("bad", "good")
 
 
 async def test_a_letter_whose_headers_no_broker_takes_is_refused_and_the_connection_lives() -> None:

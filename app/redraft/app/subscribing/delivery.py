@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import msgspec
 
 from redraft.actors.runtime.failures import awaited, said_by
-from redraft.actors.runtime.working.threads import run_in_thread
+from redraft.actors.runtime.working.threads import MOST_HUNG, count_hung, run_in_thread
 from redraft.app.process.lifecycle import together
 from redraft.app.process.logs import redacted
 from redraft.app.subscribing.feed import Cursor, StoreFeed, take_up
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Handler: TypeAlias = Callable[[Recorded], Awaitable[None] | None]
-"""Takes an event. A plain function runs in a thread. A handler must be idempotent: if its process ends before the
-progress is saved, it is called again with an event that it has taken."""
+"""Takes an event. A plain function runs in a thread, which runs on when its call takes too long. A handler must be
+idempotent: if its process ends before the progress is saved, it is called again with an event that it has taken."""
 
 LONGEST_RETRY_AFTER: Final = 3600.0
 """The longest pause, in seconds, that a handler can ask for."""
@@ -40,7 +40,10 @@ RETRY: Final = Retry(attempts=5, maximum=300.0)
 """The attempts of a handler at one event, unless others are given; after the last the event is parked."""
 
 TIMEOUT: Final = 60.0
-"""Seconds that a call of an asynchronous handler may take, unless others are given; a thread cannot be ended."""
+"""Seconds that a call of a handler may take, unless others are given."""
+
+THREADS_POLL: Final = 1.0
+"""Seconds between two looks whether one of too many threads that were given up has ended."""
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -95,6 +98,7 @@ class SubscriptionServer:
         self._feed = feed
         self._subscriptions = subscriptions
         self._name = name
+        self._thread = f"redraft-{name}"
         self._handler = handler
         self._log = log.bind(subscription=name)
         self._criteria = criteria
@@ -174,6 +178,7 @@ class SubscriptionServer:
 
     async def _try_once(self, event: Recorded, cursor: Cursor | None = None) -> Fault | None:
         """Calls the handler, one call at a time; returns the fault, None after success. A drain waits for the call."""
+        await self._wait_for_threads()
         async with self._turn:
             try:
                 await self._call(event)
@@ -192,10 +197,19 @@ class SubscriptionServer:
         if _is_async(handler):
             given = handler(event)
         else:
-            given = await _to_its_end(run_in_thread(lambda: handler(event), f"redraft-{self._name}"))
+            given = await _wait_for_thread(run_in_thread(lambda: handler(event), self._thread), self._timeout)
         if inspect.isawaitable(given):
             async with asyncio.timeout(self._timeout or None):
                 await awaited(given)
+
+    async def _wait_for_threads(self) -> None:
+        """Waits while so many calls that took too long still run that no other thread may begin."""
+        if (hung := count_hung(self._thread)) < MOST_HUNG:
+            return
+        remedy = "give timeouts to what the handler calls; to go on at once, restart this process"
+        self._log.error("waits for threads", reason=f"{hung} earlier calls of the handler still run", remedy=remedy)
+        while count_hung(self._thread) >= MOST_HUNG:  # noqa: ASYNC110 - a thread tells nobody that it has ended
+            await asyncio.sleep(THREADS_POLL)
 
     async def _park(self, event: Recorded, cursor: Cursor, failures: int, error: str) -> None:
         now = datetime.now(UTC)
@@ -236,14 +250,23 @@ def _is_being_cancelled() -> bool:
     return task is None or task.cancelling() > 0
 
 
-async def _to_its_end(call: Coroutine[None, None, T]) -> T:
-    """Returns the result of a call in a thread. A cancelled wait still waits for it, as a thread cannot be ended."""
+async def _wait_for_thread(call: Coroutine[None, None, T], timeout: float) -> T:
+    """Returns the result of a call in a thread. A cancelled wait goes on, as a thread cannot be stopped.
+
+    Raises TimeoutError after `timeout` seconds, unless that is 0: then the thread runs on, and nobody waits for it.
+    """
     calling = asyncio.create_task(call)
+    calling.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # told to whoever waits, if anybody
+    waiting = asyncio.create_task(asyncio.wait({calling}, timeout=timeout or None))
     try:
-        return await asyncio.shield(calling)
+        await asyncio.shield(waiting)
     finally:
-        if not calling.done():
-            await asyncio.wait({calling})
+        await asyncio.wait({waiting})
+        is_late = calling.cancel()
+        await asyncio.wait({calling})
+    if is_late:
+        raise TimeoutError
+    return calling.result()
 
 
 def _is_async(handler: Handler) -> bool:

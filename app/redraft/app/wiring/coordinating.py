@@ -90,7 +90,8 @@ async def coordinate(
     require_store(settings)
     async with opened(lambda: _servers(settings, log), patience, log) as servers:
         resources, store, bus = servers.resources, servers.resources.store, servers.bus
-        authority, tell = _authority(settings), partial(log_trouble, log, queue_names(settings.broker_prefix))
+        authority, there = _authority(settings), queue_names(settings.broker_prefix)
+        tell = partial(log_trouble, log, there)
         partitions = settings.inbox_partitions
         routes = AnswerRoutes(partitions)
         relay = Relay(store, bus, every_run, on_trouble=tell, reply_key=routes.key)
@@ -113,7 +114,7 @@ async def coordinate(
             share,
             partial(is_over_soon, "coordinator", log),
         )
-        lost = DeadLetterReplies(store, bus, new_message_id, partial(log_dead_letter, log), authority)
+        lost = DeadLetterReplies(store, bus, new_message_id, partial(log_dead_letter, log, there), authority)
         relaying = Relaying(servers, lost, log, servers.head, routes)
         parts: dict[str, Part] = {
             "coordinator": coordinator.run,

@@ -245,10 +245,10 @@ def log_trouble(log: FilteringBoundLogger, there: Callable[[str], str], trouble:
             assert_never(trouble)
 
 
-def log_dead_letter(log: FilteringBoundLogger, letter: DeadLetter) -> None:
-    """Logs that a message was set aside, and why: no text of it."""
-    sent = letter.bus_message
-    log.warning("dead letter", id=letter.id, queue=letter.queue, name=sent.name, run=sent.run, reason=letter.reason)
+def log_dead_letter(log: FilteringBoundLogger, there: Callable[[str], str], letter: DeadLetter) -> None:
+    """Logs that a message was set aside, and why: no text of it. `there` gives its queue the name on the broker."""
+    sent, queue = letter.bus_message, there(letter.queue)
+    log.warning("dead letter", id=letter.id, queue=queue, name=sent.name, run=sent.run, reason=letter.reason)
 
 
 def log_notice(log: FilteringBoundLogger, notice: Notice) -> None:

@@ -163,22 +163,28 @@ class DeadLetters:
         """Adds a message as it is, with its queue and the reason; it is safe when this returns.
 
         Raises MessageTooLarge, NotAllowed where the user has no right to, NoRoom when there are too many dead letters
-        already, unless it comes `on_top`, and BusError.
+        already or their queue is somebody else's, unless it comes `on_top`, and BusError.
         """
-        waiting = await self._link.persist(self._topology.dead_letters)
+        place = self._names.there(queue)
+        try:
+            waiting = await self._link.persist(
+                self._topology.dead_letters if on_top else self._topology.own_dead_letters
+            )
+        except BusUnusable as error:
+            raise NoRoom(f"cannot keep a message from {place} as a dead letter ({reason}): {error}") from None
         if not self._topology.makes:
             raise NotAllowed(f"a message from {queue} is set aside by the server: {reason}")
         if waiting >= self._capacity and not on_top:
             raise NoRoom(
-                f"cannot keep a message from {queue} as a dead letter ({reason}): there are {waiting} already; "
+                f"cannot keep a message from {place} as a dead letter ({reason}): there are {waiting} already; "
                 "fix the cause of these failures, then retry or discard them"
             )
         if SHORTENED in headers:
             reason = f"its headers had {headers[SHORTENED]!s} bytes and are shortened here; {reason}"
         told = {name: value for name, value in headers.items() if name != "x-death"}
         headers = {**told, QUEUE: queue, REASON: reason[:_LONGEST_REASON]}
-        place = Destination(self._names.dead_letters, self._topology.dead_letters)
-        await self._publisher.send(place, [Outgoing("", self._names.dead_letters, body, headers)])
+        destination = Destination(self._names.dead_letters, self._topology.dead_letters)
+        await self._publisher.send(destination, [Outgoing("", self._names.dead_letters, body, headers)])
 
     async def ready(self) -> None:
         """Waits until the queue accepts messages that the server itself moves. Raises BusError.

@@ -28,7 +28,14 @@ from redraft.events.rabbit.cloudevents import is_event
 from redraft.events.rabbit.connection import ANSWER, LOST, answer, close_channel, hand_over, read_address, unreachable
 from redraft.events.rabbit.event_batches import unpack
 from redraft.events.rabbit.event_stream import StreamPosition, read_stream_position
-from redraft.events.rabbit.topology import PREFIX, STREAM_ARGUMENTS, Kind, Names, queue_arguments
+from redraft.events.rabbit.topology import (
+    DEAD_LETTER_ARGUMENTS,
+    PREFIX,
+    STREAM_ARGUMENTS,
+    Kind,
+    Names,
+    queue_arguments,
+)
 from redraft.events.rabbit.wire import Wires
 
 _T = TypeVar("_T")
@@ -259,14 +266,15 @@ class Survey:
         return [*found, *(f"queue {queue}" for queue in queues)]
 
     async def unfit(self) -> list[str]:
-        """Returns the exchanges of every deployment, and the stream, that are there with other settings."""
+        """Returns the exchanges and queues of every deployment, except the inbox, that have other settings."""
         found: list[str] = []
         for exchange, kind in self._exchanges().items():
             if not await self._on_channel(partial(_fits_exchange, exchange, kind)):
                 found.append(f"exchange {exchange}")
-        stream = self.there(EVENTS)
-        if await self.queue(EVENTS) and not await self._on_channel(partial(_fits_queue, stream, STREAM_ARGUMENTS)):
-            found.append(f"queue {stream}")
+        for queue, arguments in ((EVENTS, STREAM_ARGUMENTS), (DEAD_LETTERS, DEAD_LETTER_ARGUMENTS)):
+            name = self.there(queue)
+            if await self.queue(queue) and not await self._on_channel(partial(_fits_queue, name, arguments)):
+                found.append(f"queue {name}")
         return found
 
     def _exchanges(self) -> dict[str, str]:

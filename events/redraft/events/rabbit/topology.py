@@ -72,6 +72,7 @@ _END_ALL: Final = (
     "and the same delivery limit: end the others, and delete the queue, whatever is in it: requests that are open are "
     "sent again"
 )
+_ANEW: Final = "delete it, and Redraft makes it again; `redraft dead-letters` retries or discards first what is in it"
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _RESERVED: Final = ("dead-letters", "events", "commands", "incoming", "cancellations", "looking")
 _STOPPED: Final = ("run.cancelled.#", "run.quarantined.#")
@@ -180,11 +181,19 @@ class Topology:
 
     async def dead_letters(self) -> int:
         """Makes the queue of dead letters; returns the number of messages in it. Uses an existing one as it is."""
-        async with self._one:
-            try:
-                return await self._declare(self._names.dead_letters, DEAD_LETTER_ARGUMENTS)
-            except BusUnusable:
+        try:
+            return await self.own_dead_letters()
+        except BusUnusable:
+            async with self._one:
                 return await self._require_existing(self._names.dead_letters)
+
+    async def own_dead_letters(self) -> int:
+        """Makes the queue of dead letters; returns the number of messages in it.
+
+        Raises BusUnusable where it is there with other settings: such a queue may lose what is put into it.
+        """
+        async with self._one:
+            return await self._declare(self._names.dead_letters, DEAD_LETTER_ARGUMENTS, _ANEW)
 
     async def events(self) -> None:
         """Makes the topic of recorded events, the stream that keeps them, and the topic of those that stop work."""

@@ -21,6 +21,11 @@ _lock: Final = Lock()
 _hung: Final[Counter[str]] = Counter()
 
 
+def count_hung(name: str) -> int:
+    """Returns how many threads of this name that were given up still run."""
+    return _hung[name]
+
+
 async def run_in_thread(function: Callable[[], T], name: str) -> T:
     """Returns the function's result, computed in a daemon thread of this name.
 
