@@ -211,6 +211,9 @@ async def test_what_is_wrong_is_said_in_a_sentence(home: Path) -> None:
         assert "no run 'none'" in (await ask(client, "show", run="none"))["refused"]
         misspelt = (await ask(client, "submit", text=TEXT, max_iteration=1))["refused"]
         assert misspelt == "submit has no argument 'max_iteration'; did you mean 'max_iterations'?"
+        assert (await ask(client, "submit"))["refused"] == "submit: text is not valid: Field required"
+        short = (await ask(client, "watch", run="x", seconds=-1))["refused"]
+        assert short == "watch: seconds is not valid: Input should be greater than 0"
         assert (await ask(client, "runs"))["runs"] == []
         run = (await ask(client, "submit", text=TEXT))["run"]
         assert (await ask(client, "watch", run=run))["outcome"]

@@ -265,6 +265,8 @@ def test_events_by_workflow_tag_outcome_and_time():
     [
         (("--from", "-3"), "--from is -3; positions in the log begin at 1"),
         (("--from", "0"), "--from is 0"),
+        (("--from", "99999999999"), "--from is 99999999999; the last event of this log is at position "),
+        (("--from", "99999999999", "--follow"), "--from is 99999999999; the last event of this log is at position "),
         (("--from", BEYOND), f"--from is {BEYOND}; give at most 9223372036854775807"),
         (("--limit", BEYOND), f"--limit is {BEYOND}; give at most"),
         (("--since", "soon"), "--since 'soon' is not a time; write 2026-01-03"),

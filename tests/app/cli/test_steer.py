@@ -15,7 +15,7 @@ from redraft.events.messages.domain_events import RunCancelled, RunEnded
 LOOP = """
 import asyncio
 from pathlib import Path
-from redraft.actors import Critique, Workflow, critic, generator, refiner, score
+from redraft.actors import Critique, Workflow, critic, generator, publisher, refiner, score, step
 
 HERE = Path(__file__).parent
 
@@ -44,6 +44,13 @@ async def improve(draft, history):
 
 loop = Workflow("loop").start_with(write)
 loop = loop.repeat_until(score >= 1, max_iterations=9, name="Loop", body=[judge, improve])
+
+@publisher
+async def send(draft):
+    (HERE / "sent.txt").write_text(draft.text)
+    await hold("send")
+
+sent = Workflow("sent").start_with(write).then(step(judge)).finally_(send)
 """
 
 
@@ -66,6 +73,18 @@ def killed(folder: Path) -> Path:
         process.kill()
     (folder / "hold-judge").unlink()
     return folder
+
+
+def test_a_run_that_is_cancelled_while_its_publisher_works_says_that_it_may_have_delivered(folder: Path) -> None:
+    (folder / "hold-send").touch()
+    with start("run", "loop.py:sent", "Tides", folder=folder) as process:
+        until((folder / "at-send").exists)
+        said("cancel", "last", "--by", "ann")
+        process.communicate()
+    assert (folder / "sent.txt").read_text() == "Tides"
+    assert "dropped: it may have delivered: no answer of it was counted" in said("show", "last")
+    said("audit", "last", "--export", "audit.html")
+    assert "no longer needed · it may have delivered" in (folder / "audit.html").read_text()
 
 
 def test_what_is_said_while_nobody_works_is_heeded_when_the_run_goes_on(killed: Path) -> None:

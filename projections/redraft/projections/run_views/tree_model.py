@@ -63,6 +63,12 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
     run: str = ""
     inner: Tree | None = None
 
+    @property
+    def unknown_effect(self) -> str:
+        """Returns what a publisher that was asked may have done, though no answer of it counts; else nothing."""
+        is_unknown = self.role == "publisher" and self.status == "dropped"
+        return "it may have delivered: no answer of it was counted" if is_unknown else ""
+
 
 class Group(msgspec.Struct, frozen=True, tag="parallel"):
     """Steps that were requested in parallel."""

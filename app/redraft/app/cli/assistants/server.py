@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from redraft.actors.conditions.text import parse_condition, read_margin
 from redraft.actors.deciding.policy import Policy
@@ -20,6 +20,7 @@ from redraft.app.cli.assistants.resources import audit_text, draft_text, record_
 from redraft.events.errors import NoSuchRun, RedraftError
 from redraft.events.messages.content import Brief
 from redraft.events.messages.plan import Keep
+from redraft.projections.display import plain
 
 T = TypeVar("T")
 
@@ -48,7 +49,10 @@ Workflows here: {workflows}.
 
 
 class _StrictServer(MCPServer):
-    """A server that refuses arguments that a tool does not have, which the SDK drops without a word."""
+    """A server that refuses arguments that a tool does not have, which the SDK drops without a word.
+
+    What is wrong with those that it has is told in one line.
+    """
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -57,7 +61,18 @@ class _StrictServer(MCPServer):
         known = list(schemas[0]["properties"]) if schemas else list(arguments)
         if unknown := [each for each in arguments if each not in known]:
             raise ToolError(f"{name} has no argument {unknown[0]!r}; {nearest(unknown[0], known)}")
-        return await super().call_tool(name, arguments, context)
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(f"{name}: {_first_fault(error.__cause__)}") from None
+            raise
+
+
+def _first_fault(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(map(str, first["loc"])) or "its arguments"
+    return f"{plain(where, 60)} is not valid: {plain(first['msg'], 200)}"
 
 
 def build_server(desk: Desk) -> MCPServer:

@@ -139,8 +139,8 @@ def _leaf(leaf: Leaf, *, compared: bool) -> Text:
     line = Text.assemble((name, "bold"), f"  {', '.join(facts)}" if facts else "")
     if leaf.status != "done":
         line.append(f"  {leaf.status}", style=_STYLES[leaf.status])
-    if leaf.error:
-        line.append(f": {leaf.error}", style=_STYLES[leaf.status])
+    if told := leaf.error or leaf.unknown_effect:
+        line.append(f": {told}", style=_STYLES[leaf.status])
     return line
 
 

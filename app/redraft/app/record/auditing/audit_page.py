@@ -176,6 +176,7 @@ def leaf_row(leaf: Leaf, depth: int) -> StepRow:
         tries,
         leaf.overruled,
         leaf.error,
+        leaf.unknown_effect,
     )
     does = "a run of its own" if leaf.role == "run" else f"{leaf.role} {leaf.chosen or leaf.actor}"
     message = " \u00b7 ".join((does, *filter(None, facts)))

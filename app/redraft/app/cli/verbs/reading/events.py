@@ -95,7 +95,10 @@ def events(
 
     async def print_found(log: LocalRuntime) -> None:
         count, begins_now = 0, follow and start is None and not which.since
-        first = await log.store.head() + 1 if begins_now else start or 1
+        head = await log.store.head()
+        if start is not None and start > head + 1:
+            raise InputError(f"--from is {start}; the last event of this log is at position {head}")
+        first = head + 1 if begins_now else start or 1
         async for event in _search(log, first, which.run, chosen, follow=follow):
             _print(event, json=json)
             count += 1
