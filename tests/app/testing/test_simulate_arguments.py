@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,7 +35,6 @@ from redraft.events.messages.envelope import Recorded
         ({"odds": Odds(letter_lost=2.0)}, "odds: letter_lost is 2.0; give a number from 0 to 1"),
         ({"odds": Odds(crashes=-3.0)}, "odds: crashes is -3.0; give a number from 0 to 100"),
         ({"odds": Odds(pauses="x")}, "odds: pauses is 'x'; give a number from 0 to 100"),  # type: ignore[arg-type]
-        ({"odds": msgspec.structs.replace(CALM, letter_lost=1.0), "seeds": 1}, "nothing was tested"),
         ({"actors": post}, "put actors into a list"),
         ({"actors": [judge, 5]}, "5 is no actor; decorate a function with @generator"),
         ({"actors": lambda outside: None}, "None is no list of actors; put actors into a list"),
@@ -47,6 +47,12 @@ from redraft.events.messages.envelope import Recorded
 def test_what_would_test_nothing_is_refused_before_it_begins(wrong: dict[str, Any], told: str):
     with pytest.raises((ValueError, TypeError, RedraftError), match=re.escape(told)):
         simulate(LETTER, **wrong)
+
+
+def test_histories_in_which_no_actor_is_called_are_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys.modules["redraft.app.testing.history"], "LONGEST", 3_600.0)  # the name is a function's too
+    with pytest.raises(ValueError, match="nothing was tested"):
+        simulate(LETTER, odds=msgspec.structs.replace(CALM, letter_lost=1.0), seeds=1)
 
 
 def test_async_functions_that_nobody_awaits_are_refused():
