@@ -68,7 +68,7 @@ def error_text(error: BaseException) -> str:
     try:
         primary = getattr(getattr(error, "diag", None), "message_primary", None)
         text = f"{primary} ({getattr(error, 'sqlstate', None)})" if primary else str(error)
-    except Exception:  # noqa: BLE001 - it is somebody else's code
+    except BaseException:  # noqa: BLE001 - it is somebody else's code, and must not end the process
         text = ""
     return f"{type(error).__name__}: {text}".rstrip(": ")
 

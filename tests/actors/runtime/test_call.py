@@ -55,6 +55,38 @@ def failed(outcome: OutcomeMessage, kind: str) -> str:
     return outcome.message
 
 
+class Panic(BaseException):
+    """As bindings of libraries in Rust raise: it is no Exception."""
+
+
+ENDS = [KeyboardInterrupt(), SystemExit(4), asyncio.CancelledError(), GeneratorExit(), Panic()]
+
+
+def raiser(error: BaseException):
+    def raises(*_: object) -> object:
+        raise error
+
+    return raises
+
+
+@pytest.mark.parametrize("error", ENDS, ids=repr)
+@pytest.mark.parametrize("method", ["__getattr__", "__iter__", "__repr__", "__str__", "__len__"])
+@pytest.mark.parametrize("is_raised", [False, True])
+async def test_nothing_that_a_function_gives_ends_the_process_as_it_is_looked_at(
+    error: BaseException, method: str, is_raised: bool
+):
+    bases = (Exception,) if is_raised else (list,) if method in ("__iter__", "__len__") else ()
+    given = type("Given", bases, {method: raiser(error)})()
+
+    def judge(draft):
+        if is_raised:
+            raise given
+        return {"score": 0.5, "suggestions": given} if bases else given
+
+    outcome = await judged(judge)
+    assert isinstance(outcome, Failed | Critiqued)
+
+
 async def test_each_role_gives_its_outcome():
     @generator
     def write(brief, context):

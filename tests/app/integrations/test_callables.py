@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.app.cli_calls import spawn
 
 from redraft.actors.workflow.actor import source_version
 from redraft.app import ActorError, Settings, Workflow, refine, score, state
@@ -42,6 +43,37 @@ async def test_builtins_partials_and_coroutines_are_actors(tmp_path: Path) -> No
     assert (result.outcome, result.text, kept) == ("accepted", "a text more more", ["a text more more"])
     assert judge.version == source_version(share_of_words)
     assert [each.location for each in result.publications] == ["keep"]
+
+
+HANGS = """
+import threading
+
+from redraft.app import Workflow, step
+from redraft.app.integrations.callables import callable_critic
+
+def wait(text):
+    threading.Event().wait()
+
+w = Workflow("w").start_with(step("source", role="generator")).then(step(callable_critic(wait), timeout=0.2))
+"""
+
+
+def test_a_callable_that_hangs_fails_alone_and_its_process_ends(tmp_path: Path) -> None:
+    (tmp_path / "hangs.py").write_text(HANGS)
+    said = spawn("run", "hangs.py:w", "--text", "a text", folder=tmp_path)
+    assert said.code == 1
+    assert "wait took longer than 0.2 s" in said.err
+
+
+async def test_a_callable_with_an_asynchronous_call_is_awaited(tmp_path: Path) -> None:
+    class Judge:
+        async def __call__(self, text: str) -> float:
+            await asyncio.sleep(0)
+            return 1.0
+
+    workflow = Workflow("w").start_with(callable_generator(str.strip, name="strip")).then(callable_critic(Judge()))
+    result = await refine(workflow, "a text", settings=Settings(store=f"sqlite:///{tmp_path / 'store.db'}"))
+    assert (result.outcome, result.score) == ("accepted", 1.0)
 
 
 async def test_a_callable_is_a_free_step_that_is_given_the_state(tmp_path: Path) -> None:

@@ -191,6 +191,18 @@ def test_an_answer_that_does_not_fit_is_refused_and_the_lease_goes_on(
     assert ended(server, run)["outcome"] == "failed"
 
 
+def test_an_answer_about_another_draft_is_refused_and_the_lease_goes_on(server: Served) -> None:
+    """No coordinator takes it: the step would wait until its answer is overdue."""
+    run = begun(server, workflow="away")
+    lease = leased(server)
+    other = critique(lease["command"])
+    other["data"] |= {"draft": other["data"]["draft"] | {"sha256": "0" * 64}}
+    refused = answer(server, lease, other)
+    assert (refused.status_code, "the answer's draft" in refused.json()["detail"]) == (422, True), refused.text
+    assert answer(server, lease, critique(lease["command"])).json()["in_time"]
+    assert ended(server, run)["outcome"] == "accepted"
+
+
 def test_a_token_works_for_the_actors_that_it_names_and_the_record_says_so(server: Served) -> None:
     run = begun(server, workflow="away")
     made = {
@@ -219,7 +231,8 @@ def test_a_token_works_for_the_actors_that_it_names_and_the_record_says_so(serve
     speaks("all")
     assert send(server, "/requests/lease", {"actor": JUDGE, "wait": 0}).status_code == 204
     assert send(server, "/requests/lease", {"actor": "refiner.x", "wait": 0}).status_code == 403
-    assert send(server, "/requests/lease", {"actor": "judge", "wait": 0}).status_code == 422
+    for actor in ("judge", "critic.", "critic.\0", "critic.a\nb"):
+        assert send(server, "/requests/lease", {"actor": actor, "wait": 0}).status_code == 422
 
 
 def test_no_more_is_leased_to_one_than_its_share(home: Path) -> None:

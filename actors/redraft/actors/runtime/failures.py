@@ -37,7 +37,7 @@ def said_by(error: BaseException, form: Callable[[BaseException], str] = str) ->
     """Returns what an error says; empty if it cannot say it: its `__str__`, or that of what it names, may raise."""
     try:
         return f"{form(error)}".strip()
-    except Exception:  # noqa: BLE001 - it is the user's own code
+    except BaseException:  # noqa: BLE001 - it is the user's own code, and must not end the process
         return ""
 
 

@@ -5,7 +5,6 @@ A function of your own is an actor by its decorator alone: `@critic`. These are 
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -24,13 +23,13 @@ from redraft.events.messages.scales import UNIT, Scale
 def callable_generator(function: Callable[[str], Any], *, name: str = "", version: str = "") -> Actor:
     """Returns a generator that calls the function with the text of the brief, for the text of the draft.
 
-    Without a `name` it has that of the function. A function that is no coroutine is called in a thread. Raises
-    ActorError for a name that cannot be an actor's.
+    Without a `name` it has that of the function. A coroutine function is awaited, any other is called in a thread.
+    Raises ActorError for a name that cannot be an actor's.
     """
 
     @generator(name=_name(function, name))
-    async def write(brief: Brief) -> Any:  # noqa: ANN401 - the worker judges what it returns
-        return await _called(function, brief.text)
+    def write(brief: Brief) -> Any:  # noqa: ANN401 - the worker judges what it returns
+        return function(brief.text)
 
     return _versioned(write, function, version)
 
@@ -50,8 +49,8 @@ def callable_critic(
     """
 
     @critic(name=_name(function, name), scale=scale, criteria=criteria)
-    async def judge(draft: Draft) -> Any:  # noqa: ANN401 - the worker judges what it returns
-        return await _called(function, draft.text)
+    def judge(draft: Draft) -> Any:  # noqa: ANN401 - the worker judges what it returns
+        return function(draft.text)
 
     return _versioned(judge, function, version)
 
@@ -64,9 +63,9 @@ def callable_refiner(function: Callable[[str, str], Any], *, name: str = "", ver
     """
 
     @refiner(name=_name(function, name))
-    async def improve(draft: Draft, critique: Critique | None, history: History) -> Any:  # noqa: ANN401 - see above
+    def improve(draft: Draft, critique: Critique | None, history: History) -> Any:  # noqa: ANN401 - see above
         said = (*critique.errors, *critique.weaknesses, *critique.suggestions) if critique else ()
-        return await _called(function, draft.text, "\n".join((*said, *history.advice)))
+        return function(draft.text, "\n".join((*said, *history.advice)))
 
     return _versioned(improve, function, version)
 
@@ -78,8 +77,8 @@ def callable_publisher(function: Callable[[str], Any], *, name: str = "", versio
     """
 
     @publisher(name=_name(function, name))
-    async def publish(draft: Draft) -> Any:  # noqa: ANN401 - the worker judges what it returns
-        return await _called(function, draft.text)
+    def publish(draft: Draft) -> Any:  # noqa: ANN401 - the worker judges what it returns
+        return function(draft.text)
 
     return _versioned(publish, function, version)
 
@@ -94,8 +93,8 @@ def callable_step(
     """
 
     @step(name=_name(function, name), writes=writes)
-    async def work(context: Context) -> Any:  # noqa: ANN401 - the worker judges what it returns
-        return await _called(function, dict(context.state))
+    def work(context: Context) -> Any:  # noqa: ANN401 - the worker judges what it returns
+        return function(dict(context.state))
 
     return _versioned(work, function, version)
 
@@ -106,11 +105,5 @@ def _name(function: Callable[..., Any], name: str) -> str:
 
 def _versioned(actor: Actor, function: Callable[..., Any], version: str) -> Actor:
     """Returns the actor with the version that is given, or else that of the function's source."""
-    return replace(actor, version=version or source_version(function))
-
-
-async def _called(function: Callable[..., Any], *given_to: object) -> Any:  # noqa: ANN401 - whatever it gives
-    if inspect.iscoroutinefunction(function):
-        return await function(*given_to)
-    given = await asyncio.to_thread(function, *given_to)
-    return await given if inspect.isawaitable(given) else given
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+    return replace(actor, version=version or source_version(function), is_async=is_async)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import msgspec
 
 from redraft.actors.runtime.failures import awaited, said_by
+from redraft.actors.runtime.working.call import CLEANUP_SECONDS
 from redraft.actors.runtime.working.threads import MOST_HUNG, count_hung, run_in_thread
 from redraft.app.process.lifecycle import together
 from redraft.app.process.logs import redacted
@@ -42,8 +43,8 @@ RETRY: Final = Retry(attempts=5, maximum=300.0)
 TIMEOUT: Final = 60.0
 """Seconds that a call of a handler may take, unless others are given."""
 
-THREADS_POLL: Final = 1.0
-"""Seconds between two looks whether one of too many threads that were given up has ended."""
+HUNG_POLL: Final = 1.0
+"""Seconds between two looks whether one of too many calls that were given up has ended."""
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -108,6 +109,7 @@ class SubscriptionServer:
         self._timeout = timeout
         self._turn = asyncio.Lock()
         self._serving: asyncio.Task[None] | None = None
+        self._left: set[asyncio.Future[None]] = set()
         self._drained = False
 
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
@@ -178,7 +180,7 @@ class SubscriptionServer:
 
     async def _try_once(self, event: Recorded, cursor: Cursor | None = None) -> Fault | None:
         """Calls the handler, one call at a time; returns the fault, None after success. A drain waits for the call."""
-        await self._wait_for_threads()
+        await self._wait_for_hung_calls()
         async with self._turn:
             try:
                 await self._call(event)
@@ -199,17 +201,37 @@ class SubscriptionServer:
         else:
             given = await _wait_for_thread(run_in_thread(lambda: handler(event), self._thread), self._timeout)
         if inspect.isawaitable(given):
-            async with asyncio.timeout(self._timeout or None):
-                await awaited(given)
+            await self._await(given)
 
-    async def _wait_for_threads(self) -> None:
-        """Waits while so many calls that took too long still run that no other thread may begin."""
-        if (hung := count_hung(self._thread)) < MOST_HUNG:
+    async def _await(self, coming: Awaitable[None]) -> None:
+        """Waits for what a handler awaits. Raises TimeoutError at the timeout: what ignores that goes on by itself."""
+        task = asyncio.ensure_future(awaited(coming))
+        try:
+            await asyncio.wait({task}, timeout=self._timeout or None)
+            is_late = not task.done()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task}, timeout=CLEANUP_SECONDS)
+            if not task.done():
+                self._left.add(task)
+                task.add_done_callback(self._left.discard)
+        if is_late:
+            raise TimeoutError
+        task.result()
+
+    async def _wait_for_hung_calls(self) -> None:
+        """Waits while so many calls that took too long still run that no other may begin."""
+        if self._count_hung() < MOST_HUNG:
             return
         remedy = "give timeouts to what the handler calls; to go on at once, restart this process"
-        self._log.error("waits for threads", reason=f"{hung} earlier calls of the handler still run", remedy=remedy)
-        while count_hung(self._thread) >= MOST_HUNG:  # noqa: ASYNC110 - a thread tells nobody that it has ended
-            await asyncio.sleep(THREADS_POLL)
+        reason = f"{self._count_hung()} earlier calls of the handler still run"
+        self._log.error("waits for earlier calls", reason=reason, remedy=remedy)
+        while self._count_hung() >= MOST_HUNG:  # noqa: ASYNC110 - a thread tells nobody that it has ended
+            await asyncio.sleep(HUNG_POLL)
+
+    def _count_hung(self) -> int:
+        return count_hung(self._thread) + len(self._left)
 
     async def _park(self, event: Recorded, cursor: Cursor, failures: int, error: str) -> None:
         now = datetime.now(UTC)

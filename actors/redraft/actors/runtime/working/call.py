@@ -140,7 +140,7 @@ class Call:
         """Returns the outcome of a call that is over; `limit` is the largest draft, in bytes, that is accepted."""
         try:
             outcome = self._make_outcome(limit)
-        except Exception as error:  # noqa: BLE001 - what a function gave may raise wherever it is looked at
+        except BaseException as error:  # noqa: BLE001 - what a function gave may raise anything where it is looked at
             outcome = self._failed_outcome("error", f"gave what raises {type(error).__name__} when it is looked at")
         used = self._context.total if self._late else self._context.usage
         return outcome if used is NOTHING else with_usage(outcome, used, self._actor, self._work.request)

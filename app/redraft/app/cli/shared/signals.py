@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import socket
+import time
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from threading import Thread
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+LATEST: Final = 10.0
+"""Seconds after the second signal at which the process ends, whatever it waits for: a thread, or code that hangs."""
 
 
 @dataclass(slots=True)
@@ -32,16 +40,48 @@ class Interrupts:
 
 @contextmanager
 def interrupts() -> Iterator[Interrupts]:
-    """Takes both signals for as long as the block lasts."""
+    """Takes both signals for as long as the block lasts; the second ends the process at the latest after `LATEST`."""
     loop = asyncio.get_running_loop()
     box = Interrupts(loop.create_future(), loop.create_future())
     for number in _SIGNALS:
         loop.add_signal_handler(number, box.came, number)
     try:
-        yield box
+        with _counted():
+            yield box
     finally:
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
+
+
+@contextmanager
+def _counted() -> Iterator[None]:
+    """Counts the signals in a thread, on their way to the event loop, which may stand still."""
+    read, written = socket.socketpair()
+    written.setblocking(False)
+    to_loop = signal.set_wakeup_fd(written.fileno(), warn_on_full_buffer=False)
+    Thread(target=_pass_on, args=(read, to_loop), daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(to_loop)
+        written.close()
+
+
+def _pass_on(read: socket.socket, to_loop: int) -> None:
+    """Passes on the number of each signal; the second that is to end the process does so after `LATEST`."""
+    came: list[int] = []
+    with read:
+        while number := read.recv(1):
+            with suppress(OSError):  # the loop may be closed, or have more than it can take
+                os.write(to_loop, number)
+            came += [each for each in number if each in _SIGNALS]
+            if len(came) > 1:
+                Thread(target=_end_process, args=(128 + came[0],), daemon=True).start()
+
+
+def _end_process(code: int) -> None:
+    time.sleep(LATEST)
+    os._exit(code)
 
 
 async def until_done(

@@ -28,8 +28,12 @@ from redraft.events.messages.commands import (
     OUTCOMES,
     ROLES,
     ConfirmStep,
+    Critiqued,
+    CritiqueDraft,
     Failed,
     OutcomeMessage,
+    Publish,
+    Published,
 )
 from redraft.events.messages.envelope import Origin
 from redraft.events.messages.plan import ACTOR_ROLES, Role
@@ -142,7 +146,7 @@ async def release(service: Serves, identity: Asks, lease_id: LeaseId, data: JSON
 
 def _actor(text: str) -> ActorKey:
     role, dot, name = text.partition(".")
-    if role not in ACTOR_ROLES or not dot or not name:
+    if role not in ACTOR_ROLES or not dot or not name.isprintable() or not name:
         raise Refused(422, "input", f"{text!r} is no actor; name its role too, such as critic.judge")
     return role, name
 
@@ -171,6 +175,9 @@ def _bus_message(identity: Identity, found: Lease, given: WorkAnswer) -> BusMess
         raise Refused(422, "input", f"{given.type[:100]!r} does not answer a {role}'s request: send {wanted}")
     if (message.run, message.path, message.attempt) != (request.run, request.path, request.attempt):
         raise Refused(422, "input", "run, path and attempt of the answer are not those of the leased request")
+    asked = found.work.draft.ref if isinstance(found.work, CritiqueDraft | Publish) else None
+    if isinstance(message, Critiqued | Published) and message.draft != asked:
+        raise Refused(422, "input", "version and sha256 of the answer's draft are not those of the leased request's")
     who = actor_of(given.source)
     known = who if who.startswith(f"{role} {name}@") else f"{role} {name}"
     origin = Origin(new_message_id(), f"{known} ({identity.how})", came.id, came.correlation, came.trace)

@@ -1,0 +1,61 @@
+"""The second signal ends a process, whatever code of the user's own hangs in it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.app.cli_calls import environment, said, until
+from tests.forked import fork
+
+HANGS = """
+import time
+from pathlib import Path
+
+from redraft.app import Workflow, critic, step
+from redraft.projections import Projection, Table
+
+def hang():
+    Path("at").touch()
+    time.sleep(10**6)
+
+@critic
+async def judge(draft):
+    hang()
+
+async def take(event):
+    hang()
+
+def changes(event):
+    hang()
+    return ()
+
+w = Workflow("w").start_with(step("source", role="generator")).then(judge)
+own = Projection("own", 1, (Table("own", {"run": "TEXT NOT NULL"}),), changes)
+"""
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("run", "hangs.py:w", "--text", "a text"),
+        ("subscribe", "hangs.py:take", "--name", "n", "--timeout", "1"),
+        ("projections", "follow", "hangs.py:own"),
+    ],
+    ids=lambda verb: verb[0],
+)
+def test_the_second_signal_ends_a_process_in_which_code_hangs(home: Path, verb: tuple[str, ...]) -> None:
+    (home / "hangs.py").write_text(HANGS)
+    said("run", "prose", "Tides come in.", "--quiet")
+    files = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    quicker = {"redraft.app.cli.shared.signals.LATEST": 20}
+    with fork("redraft", *verb, folder=home, environment=environment(home, {}), quicker=quicker, **files) as process:
+        try:
+            until((home / "at").exists)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                process.send_signal(number)
+            assert process.wait(60) in (128 + signal.SIGTERM, 128 + signal.SIGINT)
+        finally:
+            process.kill()
