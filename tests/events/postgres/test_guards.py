@@ -33,6 +33,14 @@ def server(postgres_url: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
+def with_keys(url: str) -> None:
+    """Makes the tables of keys and of imported runs."""
+    opened = open_recorder(url)
+    opened.keys.put("sealed", b"key")
+    opened.keys.note_imported(["sealed"])
+    opened.release()
+
+
 async def faults(url: str) -> list[str]:
     async with open_store(url) as store:
         report = await store.verify_all()
@@ -115,10 +123,55 @@ STRANGE = {
 }
 
 
+ON_EVENTS = "stored_events has no unique index on (originator_id, originator_version)"
+ON_POSITIONS = "stored_events has no unique index on (notification_id)"
+ON_IDS = "redraft_event_ids has no unique index redraft_event_once on (id)"
+NO_POSITIONS = "DROP INDEX stored_events_notification_id_idx; CREATE UNIQUE INDEX stored_events_notification_id_idx ON"
+NO_ONCE = "ALTER TABLE redraft_event_ids DROP CONSTRAINT redraft_event_once"
+STRANGE |= {
+    "ALTER TABLE stored_events DROP CONSTRAINT stored_events_pkey": (ON_EVENTS, "CREATE UNIQUE"),
+    "ALTER TABLE stored_events DROP CONSTRAINT stored_events_pkey, ADD PRIMARY KEY (originator_id, originator_version) "
+    "DEFERRABLE": (ON_EVENTS, "CREATE UNIQUE"),
+    f"{NO_POSITIONS} stored_events (notification_id) WHERE notification_id < 0": (ON_POSITIONS, "CREATE UNIQUE"),
+    f"{NO_POSITIONS} stored_events ((notification_id + 1))": (ON_POSITIONS, "CREATE UNIQUE"),
+    f"{NO_POSITIONS} stored_events (notification_id, topic)": (ON_POSITIONS, "CREATE UNIQUE"),
+    NO_ONCE: (ON_IDS, "ALTER TABLE"),
+    f"{NO_ONCE}, ADD CONSTRAINT redraft_event_once PRIMARY KEY (id) DEFERRABLE": (ON_IDS, "ALTER TABLE"),
+    f"{NO_ONCE}; CREATE UNIQUE INDEX redraft_event_once ON redraft_event_ids (id) WHERE id = ''": (
+        ON_IDS,
+        "ALTER TABLE",
+    ),
+    "ALTER TABLE redraft_event_ids RENAME CONSTRAINT redraft_event_once TO other": (ON_IDS, "ALTER TABLE"),
+    "ALTER TABLE stored_events ALTER notification_id DROP NOT NULL": (
+        "stored_events takes rows without notification_id",
+        "ALTER TABLE",
+    ),
+    "ALTER TABLE stored_events SET UNLOGGED": ("stored_events is UNLOGGED", "ALTER TABLE"),
+    "ALTER TABLE redraft_event_ids SET UNLOGGED": ("redraft_event_ids is UNLOGGED", "ALTER TABLE"),
+    "ALTER TABLE redraft_schema SET UNLOGGED": ("redraft_schema is UNLOGGED", "ALTER TABLE"),
+    "ALTER TABLE redraft_keys SET UNLOGGED": ("redraft_keys is UNLOGGED", "ALTER TABLE"),
+    "ALTER TABLE redraft_keys DROP CONSTRAINT redraft_keys_pkey": (
+        "redraft_keys has no unique index on (run)",
+        "CREATE UNIQUE",
+    ),
+    "CREATE TRIGGER more BEFORE INSERT ON redraft_keys FOR EACH ROW EXECUTE FUNCTION own ()": (
+        "redraft_keys has the trigger more",
+        "DROP TRIGGER",
+    ),
+    "CREATE RULE more AS ON INSERT TO redraft_imported DO INSTEAD NOTHING": (
+        "redraft_imported has the rule more",
+        "DROP RULE",
+    ),
+}
+"""What an owner may do to our tables, what is said of it, and how its remedy begins."""
+
+
 @pytest.mark.parametrize("change", STRANGE)
-async def test_triggers_and_rules_of_strangers_and_row_security_are_told_and_the_remedy_mends_it(
+async def test_what_was_done_to_our_tables_is_told_and_the_remedy_mends_it(
     postgres_url: str, server: psycopg.Connection, change: str
 ) -> None:
+    with_keys(postgres_url)
+    assert await faults(postgres_url) == []
     server.execute(change.encode())
     (told,) = await faults(postgres_url)
     what, remedy = STRANGE[change]
@@ -207,6 +260,37 @@ async def test_events_that_a_rule_diverts_are_not_taken_as_recorded(
     server.execute(f"CREATE RULE divert AS ON INSERT TO stored_events {rule}".encode())
     async with open_store(postgres_url) as store:
         assert "see redraft doctor" in await refused(store, notes)
+
+
+@pytest.mark.parametrize("table", ["redraft_keys", "redraft_imported"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "CREATE TRIGGER eat BEFORE INSERT ON {} FOR EACH ROW EXECUTE FUNCTION own ()",
+        "CREATE RULE eat AS ON INSERT TO {} WHERE NEW.run = 'b' DO INSTEAD NOTHING",
+    ],
+)
+def test_a_key_and_a_note_of_an_import_that_are_kept_out_are_told(
+    postgres_url: str, server: psycopg.Connection, table: str, change: str
+) -> None:
+    with_keys(postgres_url)
+    server.execute(change.format(table).encode())
+    opened = open_recorder(postgres_url)
+    with pytest.raises(StoreError, match=f"keeps rows out of {table}; see redraft doctor"):
+        opened.keys.put("b", b"key") if table == "redraft_keys" else opened.keys.note_imported(["a", "b"])
+    if table == "redraft_keys":
+        with pytest.raises(StoreError, match="see redraft doctor"):
+            opened.keys.bar("b")
+        assert opened.keys.put("sealed", b"other") == b"key"
+    assert not opened.keys.is_imported("a")
+    opened.release()
+
+
+async def test_a_view_in_place_of_a_table_is_told(postgres_url: str, server: psycopg.Connection) -> None:
+    server.execute(b"ALTER TABLE redraft_leases RENAME TO more")
+    server.execute(b"CREATE VIEW redraft_leases AS SELECT * FROM more")
+    (told,) = await faults(postgres_url)
+    assert "its redraft_leases is a view, partitioned or foreign" in told
 
 
 # What an ordinary user can do

@@ -130,7 +130,8 @@ class DatabaseKeys:
 
     def bar(self, run: str) -> None:
         update = "ON CONFLICT (run) DO UPDATE SET wrapped = excluded.wrapped"
-        self._tables.ask(TABLE, f"INSERT INTO {{}} VALUES (?, ?) {update} RETURNING run", run, BARRED)  # noqa: S608
+        if not self._tables.ask(TABLE, f"INSERT INTO {{}} VALUES (?, ?) {update} RETURNING run", run, BARRED):  # noqa: S608
+            raise StoreError(f"store {self._tables.where}: run {run} was not barred; see redraft doctor")
 
     def destroy(self, run: str) -> bool:
         gone = self._tables.ask(TABLE, "DELETE FROM {} WHERE run = ? RETURNING run", run)

@@ -13,9 +13,11 @@ import psycopg
 from psycopg.rows import tuple_row
 from psycopg.sql import Identifier
 
+from redraft.events.encryption.keyring import IMPORTED
+from redraft.events.encryption.keyring import TABLE as KEYS
 from redraft.events.postgres.connection import Database
-from redraft.events.postgres.schema import BY_HAND, EVENTS, IDS, LEASES, rules_of
-from redraft.events.store.recorder import FOLLOWS, Inspection
+from redraft.events.postgres.schema import BY_HAND, EVENTS, IDS, LEASES, RELAY, VERSION_TABLE, rules_of
+from redraft.events.store.recorder import FOLLOWS, ONCE, Inspection
 
 _FUNCTION: Final = re.compile(
     r'FUNCTION "[^.]+"\."(\w+)" \(([^)]*)\)\s+RETURNS \w+ LANGUAGE (\w+)(.*?) AS \$body\$(.*?)\$body\$', re.DOTALL
@@ -34,28 +36,67 @@ _TRIGGERS: Final = """
     SELECT tgname, relname, split_part(pg_get_triggerdef(pg_trigger.oid), ' EXECUTE ', 1),
            CASE WHEN pronamespace = relnamespace THEN proname END, tgenabled = 'A', quote_ident(tgname)
     FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid JOIN pg_proc ON pg_proc.oid = tgfoid
-    WHERE tgrelid IN (to_regclass(%(events)s), to_regclass(%(ids)s)) AND NOT tgisinternal ORDER BY 1, 2
+    WHERE relnamespace = %(schema)s::regnamespace AND relname = ANY(%(record)s) AND NOT tgisinternal ORDER BY 1, 2
 """
 _OTHERS: Final = """
+    WITH ours AS (
+        SELECT *, %(schema)s || '.' || relname AS place, relname = ANY(%(record)s) AS is_record
+        FROM pg_class WHERE relnamespace = %(schema)s::regnamespace AND relname = ANY(%(all)s)
+    )
     SELECT 'its table ' || relname || ' has the rule ' || quote_ident(rulename) || ', which Redraft did not make: it '
-        'may keep events out; as the owner, DROP RULE ' || quote_ident(rulename) || ' ON '
-        || %(schema)s || '.' || relname
-    FROM pg_rewrite JOIN pg_class ON pg_class.oid = ev_class
-    WHERE ev_class IN (to_regclass(%(events)s), to_regclass(%(ids)s))
+        'may keep rows out; as the owner, DROP RULE ' || quote_ident(rulename) || ' ON ' || place
+    FROM pg_rewrite JOIN ours ON ours.oid = ev_class WHERE is_record AND relkind <> 'v'
     UNION ALL
-    SELECT 'its table ' || relname || ' has row level security: it may hide events; '
-        'as the owner, ALTER TABLE ' || %(schema)s || '.' || relname || ' DISABLE ROW LEVEL SECURITY'
-    FROM pg_class WHERE oid IN (to_regclass(%(events)s), to_regclass(%(ids)s)) AND relrowsecurity
+    SELECT 'its table ' || relname || ' has row level security: it may hide rows; '
+        'as the owner, ALTER TABLE ' || place || ' DISABLE ROW LEVEL SECURITY'
+    FROM ours WHERE is_record AND relrowsecurity
     UNION ALL
     SELECT 'its table redraft_leases is missing: no coordinator can relay; open it once as the owner of its tables'
-    WHERE to_regclass(%(leases)s) IS NULL
+    WHERE NOT EXISTS (SELECT 1 FROM ours WHERE relname = %(leases)s)
+    UNION ALL
+    SELECT 'its table ' || relname || ' is UNLOGGED: a crash of the server empties it; as the owner, ALTER TABLE '
+        || place || ' SET LOGGED'
+    FROM ours WHERE relpersistence <> 'p'
+    UNION ALL
+    SELECT 'its ' || relname || ' is a view, partitioned or foreign: nothing here protects its rows; as the owner, '
+        'put them into an ordinary table of that name'
+    FROM ours WHERE relkind <> 'r'
+    UNION ALL
+    SELECT 'its table ' || relname || ' takes rows without ' || quote_ident(attname) || '; as the owner, ALTER TABLE '
+        || place || ' ALTER COLUMN ' || quote_ident(attname) || ' SET NOT NULL'
+    FROM ours JOIN pg_attribute ON attrelid = ours.oid
+    WHERE is_record AND relkind = 'r' AND attnum > 0 AND NOT attisdropped AND NOT attnotnull
     UNION ALL
     SELECT 'its index ' || indexrelid::regclass || ' is not valid: REINDEX it'
-    FROM pg_index WHERE indrelid = %(events)s::regclass AND NOT (indisvalid AND indisready)
+    FROM pg_index JOIN ours ON ours.oid = indrelid WHERE is_record AND NOT (indisvalid AND indisready)
     UNION ALL
-    SELECT 'it needs two unique indexes, and has ' || count(*)
-    FROM pg_index WHERE indrelid = %(events)s::regclass AND indisunique HAVING count(*) < 2
+    SELECT 'its table ' || relname || ' has no unique index' || coalesce(' ' || named, '') || ' on (' || columns
+        || ') that covers every row, at once: it may take the same twice; as the owner, '
+        || coalesce('ALTER TABLE ' || place || ' DROP CONSTRAINT IF EXISTS ' || named || '; DROP INDEX IF EXISTS '
+        || %(schema)s || '.' || named || '; ', '')
+        || 'CREATE UNIQUE INDEX ' || coalesce(named || ' ', '') || 'ON ' || place || ' (' || columns || ')'
+    FROM unnest(%(tables)s::text[], %(columns)s::text[], %(names)s::text[]) AS needed (needing, columns, named)
+    JOIN ours ON relname = needing AND relkind = 'r'
+    WHERE NOT EXISTS (
+        SELECT 1 FROM pg_index JOIN pg_class AS made ON made.oid = indexrelid
+        WHERE indrelid = ours.oid AND indisunique AND indimmediate AND indpred IS NULL AND indexprs IS NULL
+        AND made.relname = coalesce(named, made.relname) AND columns = (
+            SELECT string_agg(attname, ', ' ORDER BY nth)
+            FROM unnest(indkey::int2[]) WITH ORDINALITY AS key (number, nth)
+            JOIN pg_attribute ON attrelid = indrelid AND attnum = number WHERE nth <= indnkeyatts
+        )
+    )
 """
+_UNIQUE: Final = (
+    (EVENTS, "originator_id, originator_version", None),
+    (EVENTS, "notification_id", None),
+    (IDS, "id", ONCE),
+    (KEYS, "run", None),
+    (IMPORTED, "run", None),
+)
+"""What no two rows of a table may share, and the name of its index, where errors are known by it."""
+
+_RECORD: Final = [EVENTS, IDS, KEYS, IMPORTED]
 _WITHOUT: Final = {
     "redraft_refuse": "events may have been changed",
     FOLLOWS: "nothing makes sure that an event follows the last one of its run",
@@ -67,10 +108,15 @@ _Row: TypeAlias = tuple[Any, ...]
 
 
 def inspect(database: Database, schema: str) -> Inspection:
-    """Returns the faults of functions and triggers that protect the events, and of the indexes that find them."""
-    names = {"events": EVENTS, "ids": IDS, "leases": LEASES}
-    values = {key: Identifier(schema, name).as_string() for key, name in names.items()}
-    values["schema"] = place = Identifier(schema).as_string()
+    """Returns the faults of functions and triggers that protect the events, and of our tables and their indexes."""
+    place = Identifier(schema).as_string()
+    values: dict[str, Any] = {
+        "schema": place,
+        "record": _RECORD,
+        "all": [*_RECORD, VERSION_TABLE, RELAY, LEASES],
+        "leases": LEASES,
+        **dict(zip(("tables", "columns", "names"), map(list, zip(*_UNIQUE, strict=True)), strict=True)),
+    }
     try:
         with database.connect() as connection, connection.cursor(row_factory=tuple_row) as cursor:
             functions, triggers, others = (
@@ -111,7 +157,7 @@ def _strangers(rules: str, rows: Sequence[_Row], place: str) -> Iterator[str]:
     ours = {(name, table) for _, name, table, _ in _TRIGGER.findall(_one_line(rules))}
     for name, table, *_, quoted in rows:
         if (name, table) not in ours:
-            what = f"its table {table} has the trigger {quoted}, which Redraft did not make: it may change events or "
+            what = f"its table {table} has the trigger {quoted}, which Redraft did not make: it may change rows or "
             yield f"{what}keep them out; as the owner, DROP TRIGGER {quoted} ON {place}.{table}"
 
 

@@ -21,6 +21,7 @@ from psycopg.rows import DictRow, tuple_row
 from psycopg.sql import SQL, Composed, Identifier
 
 from redraft.events.encryption.keyring import IMPORTED, TABLE, DatabaseKeys
+from redraft.events.errors import StoreError
 from redraft.events.postgres.connection import Connections, Cursor, Database, execute
 from redraft.events.postgres.direct_writer import PostgresDirectWriter
 from redraft.events.postgres.guards import inspect
@@ -143,7 +144,13 @@ class PostgresKeyTables:
             if not self._has(cursor, table):
                 with schema_change(cursor.connection):
                     cursor.execute(f"CREATE TABLE IF NOT EXISTS {name} {_COLUMNS[table]}".encode())
-            cursor.executemany(f"INSERT INTO {name} VALUES {_PLACES[table]} ON CONFLICT DO NOTHING".encode(), rows)  # noqa: S608
+            with cursor.connection.transaction():
+                cursor.executemany(f"INSERT INTO {name} VALUES {_PLACES[table]} ON CONFLICT DO NOTHING".encode(), rows)  # noqa: S608
+                runs = {row[0] for row in rows}
+                (kept,) = execute(cursor, f"SELECT count(DISTINCT run) FROM {name} WHERE run = ANY(?)", [list(runs)])[0]  # noqa: S608
+                if kept != len(runs):
+                    why = f"a trigger or a rule keeps rows out of {table}; see redraft doctor"
+                    raise StoreError(f"store {self.where}: {why}")
 
     def purge(self) -> None:
         with self._cursor() as cursor:
