@@ -18,7 +18,7 @@ import psycopg
 from psycopg.rows import DictRow
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
-from redraft.events.errors import LeaseLost
+from redraft.events.errors import LeaseLost, StoreError
 from redraft.events.postgres import connection as postgres_connection
 from redraft.events.postgres.connection import AsyncConnection, Database
 from redraft.events.postgres.schema import APPLICATION, LEASES, RELAY, prepare
@@ -50,6 +50,17 @@ _RENEW: Final = """
         locked = CASE WHEN held.locked THEN true ELSE pg_try_advisory_lock({alone}) END
     WHERE name = {name} AND epoch = %s RETURNING epoch
 """
+_TAKE_CHECKPOINT: Final = """
+    , raised AS (
+        UPDATE {table} AS relay SET epoch = relay.epoch + 1 FROM taken RETURNING taken.epoch, relay.epoch AS fence
+    ), made AS (
+        INSERT INTO {table} (epoch, position) SELECT epoch, 0 FROM taken WHERE NOT EXISTS (SELECT 1 FROM {table})
+        RETURNING epoch, epoch AS fence
+    ) SELECT *, count(*) OVER () AS checkpoints FROM (SELECT * FROM raised UNION ALL SELECT * FROM made) AS found
+"""
+"""Where the checkpoint is gone it is made anew: all events are relayed once more."""
+
+_COUNT: Final = "SELECT max(position) AS position, count(*) AS checkpoints FROM {table}"
 _END: Final = "UPDATE {leases} SET expires = '-infinity' WHERE name = {name} AND epoch = %s"
 _WHO: Final = "SELECT holder, since, locked, expires <= clock_timestamp() AS ended FROM {leases} WHERE name = {name}"
 
@@ -58,14 +69,14 @@ class LeaseSpec(msgspec.Struct, frozen=True):
     """The variable parts of a lease: the `name` of its row, `what` it is called in messages, and three pieces of SQL.
 
     `before` are the numbers of the lock that earlier releases used. `taken` reads the row that was just taken, from
-    `taken`, and returns `epoch` and `fence`; `moved` reads the row that was renewed, from `mine`, gets a position and
-    the fence, and returns `position`.
+    `taken`, and returns `epoch`, `fence` and the number of `checkpoints`; `moved` reads the row that was
+    renewed, from `mine`, gets a position and the fence, and returns `position`.
     """
 
     name: str
     what: str
     before: LiteralString
-    taken: LiteralString = "SELECT epoch, 0 AS fence FROM taken"
+    taken: LiteralString = "SELECT epoch, 0 AS fence, 1 AS checkpoints FROM taken"
     moved: LiteralString = "SELECT 0 AS position FROM mine WHERE %s >= 0 AND %s >= 0"
 
 
@@ -73,7 +84,7 @@ RELAY_LEASE: Final = LeaseSpec(
     "relay",
     "relay's checkpoint",
     "{application}, {relay}::regclass::oid::integer",
-    "UPDATE {table} AS relay SET epoch = relay.epoch + 1 FROM taken RETURNING taken.epoch, relay.epoch AS fence",
+    _TAKE_CHECKPOINT,
     "UPDATE {table} AS relay SET position = greatest(position, %s) FROM mine WHERE relay.epoch = %s RETURNING position",
 )
 
@@ -108,6 +119,9 @@ class PostgresLease:
             if row is None:
                 return await self._describe_holder(session, is_ours=is_ours, is_alone=is_alone)
             self._epoch, self._fence = row["epoch"], row["fence"]
+            if row["checkpoints"] > 1:
+                await self.release()
+                raise self._too_many(row["checkpoints"])
             # A crash of the server may undo the last renewals: their events are then published again.
             await session.execute("SET synchronous_commit = off")
         except psycopg.Error as error:
@@ -148,12 +162,14 @@ class PostgresLease:
             try:
                 is_ours, is_alone = await self._try_locks(session)
                 held = await self._describe_holder(session, is_ours=is_ours, is_alone=is_alone)
-                row = await self._ask(session, "SELECT position FROM {table}")
+                row = await self._ask(session, _COUNT)
             finally:
                 await session.close()
         except psycopg.Error as error:
             raise self._database.unreadable(error) from None
-        return held, int(row["position"]) if row else 0
+        if row and row["checkpoints"] > 1:
+            raise self._too_many(row["checkpoints"])
+        return held, int(row["position"] or 0) if row else 0
 
     async def _open(self) -> AsyncConnection:
         if not self._schema:
@@ -179,6 +195,14 @@ class PostgresLease:
             return LeaseHolder("a coordinator of an older release")
         row = await self._ask(session, _WHO)
         return LeaseHolder(row["holder"], row["since"], row["ended"] or (row["locked"] and is_alone)) if row else None
+
+    def _too_many(self, checkpoints: int) -> StoreError:
+        """Returns the error for a table with more than one checkpoint, with the remedy."""
+        remedy = f"as the owner, DELETE FROM {Identifier(self._schema).as_string()}.{RELAY} in psql"  # noqa: S608
+        return StoreError(
+            f"store {self._database.where}: its table {RELAY} has {checkpoints} rows, and must have one; {remedy}: "
+            "the next coordinator relays all events once more"
+        )
 
     def _raise_lost(self, why: str = "another process has it now") -> NoReturn:
         raise LeaseLost(f"{self._right.what} in {self._database.where}: {why}; this one stands by") from None
