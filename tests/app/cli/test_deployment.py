@@ -310,6 +310,31 @@ def test_up_runs_all_of_it_in_one_log_and_starts_again_what_dies(on_either: Depl
     assert not [name for name in names if any(_lives(pid) for pid in pids(name))]
 
 
+def test_up_goes_on_and_ends_while_what_a_worker_started_holds_its_standard_error(there: Deployment) -> None:
+    held, file = there.folder / "held", there.folder / "loop.py"
+    held.touch()
+    waiting = "['sh', '-c', 'while [ -e held ]; do sleep 0.1; done']"
+    lasting = f"    subprocess.Popen({waiting}, cwd=HERE, start_new_session=True)\n"
+    text = file.read_text().replace("import time", "import subprocess, time")
+    file.write_text(text.replace("    while (HERE", f"{lasting}    while (HERE"))
+    up = there.start("up", "up", "loop.py:loop")
+
+    def pids() -> list[int]:
+        served = [line for line in there.lines("up") if line["event"] == "serving"]
+        return [line["pid"] for line in served if line["process"] == "critic.judge"]
+
+    try:
+        there.ended(there.submit())
+        os.kill(pids()[0], signal.SIGKILL)
+        there.until("it serves again", lambda: len(pids()) == 2)
+        there.ended(there.submit())
+        up.send_signal(signal.SIGTERM)
+        assert up.wait(DEADLINE) == 0
+    finally:
+        held.unlink()
+    assert not any(_lives(pid) for pid in pids())
+
+
 def test_up_that_is_killed_leaves_no_process_behind(there: Deployment) -> None:
     up = there.start("up", "up", "loop.py")
 

@@ -39,6 +39,15 @@ asyncio.run(main())
 """
 
 
+LEAVING = """
+import os, subprocess, sys
+
+sys.stderr.write(f"{os.getpid()}\\nthe last words")
+sys.stderr.flush()
+subprocess.Popen(["sh", "-c", "while [ -e held ]; do sleep 0.1; done"], start_new_session=True)
+"""
+
+
 class Stream(io.StringIO):
     """A log, and its lines."""
 
@@ -69,3 +78,22 @@ async def test_one_that_hangs_is_killed_and_started_again_and_one_whose_servers_
     assert hung[0]["pid"] != hung[1]["pid"]
     assert len(stream.lines("began", "away")) == len(stream.lines("not healthy", "away")) == 1
     assert {line["code"] for line in stream.lines("died, starts again")} == {-9}
+
+
+async def test_one_that_ended_is_started_again_though_what_it_started_holds_its_pipes(tmp_path: Path) -> None:
+    held, stream = tmp_path / "held", Stream()
+    held.touch()
+    (tmp_path / "program.py").write_text(LEAVING)
+    child = Child("leaves", ("env", "-C", str(tmp_path), sys.executable, "program.py"))
+    with interrupts() as signals:
+        supervisor = Supervisor([child], os.environ, stream, new_log(stream, "json", "up"), tmp_path, as_json=True)
+        running = asyncio.create_task(supervisor.run(signals))
+        try:
+            async with asyncio.timeout(60):
+                while len(stream.lines("the last words", "leaves")) < 2:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+                signals.came(15)
+                await running
+        finally:
+            held.unlink()
+    assert {line["code"] for line in stream.lines("died, starts again")} == {0}

@@ -9,9 +9,10 @@ import json
 import os
 import signal
 import sys
-from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from asyncio import SubprocessTransport
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -21,6 +22,7 @@ from structlog.typing import FilteringBoundLogger
 from redraft.actors.plans.paths import steps_in
 from redraft.actors.workflow.actor import ActorKey
 from redraft.app.builtin.support.options import nearest
+from redraft.app.cli.serving.child_output import ChildOutput
 from redraft.app.cli.shared.signals import Interrupts
 from redraft.app.models.configuration import is_installed
 from redraft.app.process.health import alive_beside
@@ -50,8 +52,6 @@ HUNG: Final = 12
 
 LOOKING: Final = 5.0
 """Seconds between two looks."""
-
-_LINE: Final = 64 * 1024
 
 
 class Child(msgspec.Struct, frozen=True):
@@ -87,7 +87,7 @@ class Supervisor:
         self._health = {child.name: folder / str(number) for number, child in enumerate(children)}
         self._looking = looking
         self._width = max(len(child.name) for child in children)
-        self._running: dict[str, Process] = {}
+        self._running: dict[str, SubprocessTransport] = {}
         self._draining = asyncio.Event()
         self._code = 0
 
@@ -142,31 +142,32 @@ class Supervisor:
                     await self._draining.wait()
 
     async def _once(self, child: Child) -> int:
-        """Runs the process to its end; gives its exit code, negative for a signal."""
+        """Runs the process to its end, and kills it when cancelled; gives its exit code, negative for a signal."""
         health = self._health[child.name]
         alive_beside(health).unlink(missing_ok=True)
         command = (*child.command, "--health-file", str(health))
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stderr=PIPE, env={**self._environment, **child.environment}, start_new_session=True
+        process, output = await asyncio.get_running_loop().subprocess_exec(
+            lambda: ChildOutput(partial(self._write, child.name)),
+            *command,
+            stdout=None,
+            env={**self._environment, **child.environment},
+            start_new_session=True,
         )
         self._running[child.name] = process
         watching = asyncio.create_task(self._watch(child.name, process, alive_beside(health)))
         if self._draining.is_set():
             _drain(process)
         try:
-            assert process.stderr is not None  # noqa: S101 - it was asked for
-            async for line in _lines(process.stderr):
-                self._write(child.name, line)
-            return await process.wait()
-        except asyncio.CancelledError:
-            with suppress(ProcessLookupError):
-                process.kill()
-            raise
+            await output.wait()
+            code = process.get_returncode()
+            assert code is not None  # noqa: S101 - it has ended
+            return code
         finally:
             watching.cancel()
             del self._running[child.name]
+            process.close()
 
-    async def _watch(self, name: str, process: Process, alive: Path) -> None:
+    async def _watch(self, name: str, process: SubprocessTransport, alive: Path) -> None:
         """Kills the process, and what it started, when its file is there and nobody touches it any more.
 
         Looks are counted, not seconds: after a pause of the whole machine all files are old.
@@ -177,13 +178,13 @@ class Supervisor:
             touched = _read_touch_time(alive)
             looks = looks + 1 if touched == seen and touched else 0
             seen = touched
-        self._log.error("hangs, killed", hung=name, pid=process.pid, seconds=HUNG * self._looking)
+        self._log.error("hangs, killed", hung=name, pid=process.get_pid(), seconds=HUNG * self._looking)
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+            os.killpg(process.get_pid(), signal.SIGKILL)
 
     def _write(self, name: str, line: str) -> None:
         text = _as_json(name, line) if self._json else f"{name:<{self._width}} | {visible(line)}"
-        with suppress(BrokenPipeError):
+        with suppress(OSError, ValueError):
             self._stream.write(f"{text}\n")
             self._stream.flush()
 
@@ -196,24 +197,10 @@ def _read_touch_time(path: Path) -> int:
         return 0
 
 
-def _drain(process: Process) -> None:
+def _drain(process: SubprocessTransport) -> None:
     """Ends its standard input, which it takes for the first signal."""
-    if process.stdin is not None:
-        process.stdin.close()
-
-
-async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
-    """Yields the output of a process, line by line; cuts a line that never ends."""
-    rest = b""
-    while chunk := await stream.read(_LINE):
-        *whole, rest = (rest + chunk).split(b"\n")
-        for line in whole:
-            yield line.decode(errors="replace")
-        if len(rest) > _LINE:
-            yield rest.decode(errors="replace")
-            rest = b""
-    if rest:
-        yield rest.decode(errors="replace")
+    if (pipe := process.get_pipe_transport(0)) is not None:
+        pipe.close()
 
 
 def _as_json(name: str, line: str) -> str:
