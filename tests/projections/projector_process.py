@@ -6,33 +6,32 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from redraft.events.backends import open_store
-from redraft.events.messages.envelope import Recorded
 from redraft.projections.backends import SHIPPED, open_views
-from redraft.projections.engine.projection import Change, Projection
-from redraft.projections.read_models.steps import STEPS
-
-OTHERS = tuple(each for each in SHIPPED if each is not STEPS)
+from redraft.projections.engine.positions import Positions
+from redraft.projections.engine.storage import Cursor
 
 
-def mortal(projection: Projection, last: int) -> Projection:
-    """The projection, whose process is killed while it applies the event at this position."""
+def end_at(last: int) -> None:
+    """Makes the process kill itself in the transaction that counts the event at this position, its rows written."""
+    move = Positions.move
 
-    def apply(event: Recorded) -> Sequence[Change]:
-        if event.position == last:
+    def move_or_end(self: Positions, cursor: Cursor, checkpoint_name: str, position: int) -> None:
+        if position >= last:
             os.kill(os.getpid(), signal.SIGKILL)
-        return tuple(projection.apply(event))
+        move(self, cursor, checkpoint_name, position)
 
-    return Projection(projection.name, projection.version, projection.tables, apply)
+    Positions.move = move_or_end  # type: ignore[method-assign]
 
 
 async def main(store: str, path: str, last: int = 0) -> None:
+    if last:
+        end_at(last)
     async with (
         open_store(f"sqlite:///{store}") as log,
-        open_views(path if "://" in path else Path(path), (*OTHERS, mortal(STEPS, last))) as views,
+        open_views(path if "://" in path else Path(path), SHIPPED) as views,
     ):
         head = await log.head()
         while (after := await views.refresh()) < head:

@@ -21,6 +21,22 @@ def apply(event):
 mine = Projection("words", {version}, (Table("words", {{"run": "TEXT NOT NULL", "count": "INTEGER NOT NULL"}}),), apply)
 """
 
+HANGING = """
+import time
+from pathlib import Path
+from redraft.events.messages.domain_events import RunStarted
+from redraft.projections import Projection, Put, Table
+
+def apply(event):
+    Path("begun").touch()
+    while not Path("free").exists():
+        time.sleep(0.02)
+    if isinstance(event.data, RunStarted):
+        yield Put("begun", {"run": event.run})
+
+mine = Projection("runs_begun", 1, (Table("begun", {"run": "TEXT NOT NULL"}),), apply)
+"""
+
 
 def write(version: int = 1, count: str = "len(event.data.brief.text.split())", event: str = "RunStarted") -> None:
     Path("mine.py").write_text(MINE.format(version=version, count=count, event=event))
@@ -99,6 +115,23 @@ def test_a_follower_keeps_it_up_to_date_until_it_is_told_to_end(tmp_path: Path):
         assert call("run", "One two.", "--quiet").code == 0
         deadline = time.monotonic() + 60
         while states().get("words", {}).get("rows") != {"words": 2}:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
+def test_runs_go_on_while_the_function_of_a_follower_hangs(tmp_path: Path):
+    Path("hanging.py").write_text(HANGING)
+    with start("projections", "follow", "hanging.py:mine", folder=tmp_path) as process:
+        deadline = time.monotonic() + 60
+        while not Path("begun").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        said = call("run", "One two.", "--quiet")
+        assert said.code == 0, said.err
+        Path("free").touch()
+        while states().get("runs_begun", {}).get("rows") != {"begun": 2}:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)

@@ -27,7 +27,7 @@ from redraft.events.postgres import connection as postgres_connection
 from redraft.events.postgres.connection import Connections, Database
 from redraft.events.postgres.schema import prepare
 from redraft.projections.backends import open_views
-from redraft.projections.engine.projection import Change, Projection, Put, Set, Table, unchanged
+from redraft.projections.engine.projection import Change, Fold, Projection, Put, Row, Set, Table, unchanged
 from redraft.projections.engine.projector import catch_up, rebuild
 from redraft.projections.engine.row_cache import RowCache
 from redraft.projections.engine.states import SetAside
@@ -296,11 +296,14 @@ async def test_a_connection_that_ends_while_rows_are_written_is_told_and_the_nex
 ) -> None:
     ended: list[int] = []
 
-    def ending(event: Recorded) -> tuple[Change, ...]:
-        if event.position == 77 and not ended:
-            ended.append(event.position)
-            harmed(postgres_url, _END_OTHERS)
-        return ()
+    def ending(event: Recorded) -> tuple[Fold, ...]:
+        def step(row: Row | None) -> tuple[Row, tuple[Change, ...]]:
+            if event.position == 77 and not ended:
+                ended.append(event.position)
+                harmed(postgres_url, _END_OTHERS)
+            return {"name": "x"}, ()
+
+        return (Fold("counts", ("x",), step),)
 
     counts = Table("counts", {"name": "TEXT NOT NULL"})
     projections = (PROJECTIONS[0], Projection("counts", 1, (counts,), ending), *PROJECTIONS[1:])

@@ -209,6 +209,13 @@ class RowCache:
             self._tables.set_all(cursor, self._table, alike)
 
 
+class RowCaches(dict[str, RowCache]):
+    """The row caches of a projection's tables, by table name."""
+
+    def __missing__(self, table: str) -> RowCache:
+        raise ValueError(f"there is no table {table!r} in this projection; there are {', '.join(self)}")
+
+
 def _make_getter(names: tuple[str, ...]) -> Callable[[Row], Key]:
     """Returns a function that takes the values of these columns out of a row."""
     if len(names) > 1:

@@ -2,25 +2,25 @@
 
 Several processes may write to the same storage: each transaction reads the checkpoints first, and skips events that are
 counted already. A projection that fails on an event stops there, alone; its error is stored with its checkpoint, and
-the next process to start tries again. Rows of shadow tables are computed before the transaction that writes them, so
-that several processes can build different projections at the same time.
+the next process to start tries again. The functions of projections are called, and rows of shadow tables are computed,
+before the transaction that writes what they make: several processes can build different projections at the same time.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager, suppress
 from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias, cast
 
 from redraft.events.errors import InputError
-from redraft.events.messages.domain_events import RunErased, RunQuarantined
 from redraft.events.messages.envelope import Entry, Recorded, Unreadable
+from redraft.projections.engine.found import Ahead, Moved
 from redraft.projections.engine.positions import AsideRun, Positions, shadow_name, stored_table
-from redraft.projections.engine.projection import Change, Fold, Projection, call_own, changes_of
-from redraft.projections.engine.row_cache import RowCache
+from redraft.projections.engine.projection import Change, Fold, Projection, changes_of
+from redraft.projections.engine.row_cache import RowCache, RowCaches
 from redraft.projections.engine.states import (
     ProjectionFailed,
     Resumed,
@@ -51,18 +51,18 @@ class Begun(NamedTuple):
 
 _POSITION: Final = attrgetter("position")
 
+_TRIES: Final = 3
+"""How often changes are found before a transaction while other processes move the position; then it is done within."""
+
 
 class _Transaction(NamedTuple):
-    """A transaction: the checkpoints as it leaves them, the positions that it has yet to store, and its notices.
-
-    `computed` names the checkpoints whose rows of the batch are computed already, and only have to be written.
-    """
+    """A transaction: the checkpoints as it leaves them, positions yet to be stored, notices, and changes to write."""
 
     cursor: Cursor
     checkpoints: Checkpoints
     moved: dict[str, int]
     notices: list[Notice]
-    computed: set[str]
+    found: Ahead
 
 
 class Writer:
@@ -73,8 +73,9 @@ class Writer:
         self._storage = storage
         self._projections = {projection.name: projection for projection in projections}
         self._positions = Positions(storage.tables)
-        self._rows: dict[str, _Caches] = {}
+        self._rows: dict[str, RowCaches] = {}
         self._seen: Checkpoints = {}
+        self._latest: Checkpoints = {}
         self._aside: dict[str, set[str]] = {}
         self._live: dict[str, int] = {}
         self._reported: set[tuple[str, int]] = set()
@@ -159,7 +160,7 @@ class Writer:
 
     @contextmanager
     def _transaction(
-        self, *, ahead: bool = False, creates: bool = False, computed: Iterable[str] = ()
+        self, found: Ahead | None = None, *, ahead: bool = False, creates: bool = False
     ) -> Iterator[_Transaction]:
         """Runs a transaction, which may run `ahead` as in `Session`; with `creates` it creates missing tables first."""
         notices: list[Notice] = []
@@ -167,10 +168,13 @@ class Writer:
             with self._session.transaction(ahead=ahead) as cursor:
                 if creates:
                     self._positions.create(cursor)
-                yield _Transaction(cursor, self._positions.checkpoints(cursor), {}, notices, set(computed))
+                checkpoints = self._positions.checkpoints(cursor)
+                self._latest = checkpoints.copy()
+                yield _Transaction(cursor, checkpoints, {}, notices, found or Ahead())
         except BaseException:
             self._seen = {}
             raise
+        self._latest = checkpoints
         self._rebuilt.difference_update(each.projection for each in notices if isinstance(each, Switched))
         self._notices += filter(self._is_new, notices)
 
@@ -182,10 +186,18 @@ class Writer:
         self._reported.add((notice.run, notice.position))
         return len(self._reported) > before
 
-    def _write(self, batch: Sequence[Entry], after: int, chosen: Iterable[Projection], *, ahead: bool = False) -> int:
+    def _write(self, batch: Sequence[Entry], after: int, chosen: Sequence[Projection], *, ahead: bool = False) -> int:
+        for _ in range(_TRIES):
+            with suppress(Moved):
+                return self._write_once(batch, after, chosen, self._find_ahead(batch, chosen, ahead=ahead), ahead=ahead)
+        return self._write_once(batch, after, chosen, Ahead(within=True), ahead=ahead)
+
+    def _write_once(
+        self, batch: Sequence[Entry], after: int, chosen: Iterable[Projection], found: Ahead, *, ahead: bool
+    ) -> int:
+        """Writes a batch in one transaction; returns the position reached. Raises ProjectionFailed, Moved."""
         end = batch[-1].position if batch else after
-        computed = self._compute_ahead(batch, chosen) if ahead else ()
-        with self._transaction(ahead=ahead, computed=computed) as transaction:
+        with self._transaction(found, ahead=ahead) as transaction:
             targets = self._choose_targets(transaction, chosen)
             if targets and _lowest_position(transaction, (each.checkpoint_name for each in targets), end) >= after:
                 if after == 0 and batch and self._positions.log(transaction.cursor) is None:
@@ -193,7 +205,7 @@ class Writer:
                 targets = [self._project(transaction, each, batch) for each in targets]
                 self._move(transaction)
         self._seen.update((each.checkpoint_name, transaction.checkpoints[each.checkpoint_name]) for each in targets)
-        for unwritten in transaction.computed:
+        for unwritten in transaction.found.computed:
             self._seen.pop(unwritten, None)
         running = self._projections.keys() & transaction.checkpoints.keys() - self._stopped.keys()
         self.reached = _lowest_position(transaction, running, end)
@@ -208,7 +220,7 @@ class Writer:
             checkpoint = transaction.checkpoints[target.checkpoint_name]
             if self._seen.get(target.checkpoint_name) != checkpoint:
                 self._rows[target.checkpoint_name] = self._rows_of(target, checkpoint)
-                transaction.computed.discard(target.checkpoint_name)
+                transaction.found.computed.discard(target.checkpoint_name)
                 aside = self._positions.aside(transaction.cursor) if aside is None else aside
                 here = {each.run for each in aside if each.checkpoint_name == target.checkpoint_name}
                 self._aside[target.checkpoint_name] = here
@@ -217,32 +229,48 @@ class Writer:
                 targets.append(target)
         return targets
 
-    def _compute_ahead(self, batch: Sequence[Entry], chosen: Iterable[Projection]) -> Iterable[str]:
-        """Computes the rows of a batch for shadow tables; returns the names of their checkpoints.
+    def _find_ahead(self, batch: Sequence[Entry], chosen: Iterable[Projection], *, ahead: bool) -> Ahead:
+        """Finds the changes of a batch, from where the projections were when last looked at."""
+        found = Ahead()
+        for projection in chosen:
+            live, shadow = projection.name, shadow_name(projection.name)
+            name = shadow if shadow in self._latest else live
+            if live not in self._latest or self._stopped.get(live) == self._latest[name]:
+                continue
+            if ahead and self._compute_ahead(batch, projection):
+                found.computed.add(shadow)
+                continue
+            aside: Set[str] = self._aside.get(name, set())
+            upto = bisect_right(batch, self._latest[live].position, key=_POSITION)
+            if name == shadow:
+                begin = bisect_right(batch, self._latest[shadow].position, key=_POSITION)
+                aside = found.find(projection, aside, batch[begin:upto])
+            found.find(projection, aside, batch[upto:])
+        return found
+
+    def _compute_ahead(self, batch: Sequence[Entry], projection: Projection) -> bool:
+        """Returns whether the rows of a batch for shadow tables could be computed.
 
         The transaction writes these rows only if the checkpoint is then what it was when this process last wrote it.
         """
-        computed: list[str] = []
-        if not batch or {*map(type, batch)} != {Recorded}:
-            return computed
-        for projection in chosen:
-            name = shadow_name(projection.name)
-            if name not in self._seen or self._aside[name] or self._live.get(name, 0) < batch[-1].position:
-                continue
-            new = batch[bisect_right(batch, self._seen[name].position, key=_POSITION) :]
-            try:
-                with self._session.reading() as cursor:
-                    self._change_rows(name, changes_of(projection, cast("Sequence[Recorded]", new)), cursor)
-            except Exception:  # noqa: BLE001 - whatever it is: the transaction tries again, and tells it
-                self._seen.pop(name)
-            else:
-                computed.append(name)
-        return computed
+        name = shadow_name(projection.name)
+        if not batch or {*map(type, batch)} != {Recorded} or name not in self._seen:
+            return False
+        if self._aside[name] or self._live.get(name, 0) < batch[-1].position:
+            return False
+        new = batch[bisect_right(batch, self._seen[name].position, key=_POSITION) :]
+        try:
+            with self._session.reading() as cursor:
+                self._change_rows(name, changes_of(projection, cast("Sequence[Recorded]", new)), cursor)
+        except Exception:  # noqa: BLE001 - whatever it is: it is found again, and told
+            self._seen.pop(name)
+            return False
+        return True
 
-    def _rows_of(self, target: Target, checkpoint: ProjectionCheckpoint) -> _Caches:
+    def _rows_of(self, target: Target, checkpoint: ProjectionCheckpoint) -> RowCaches:
         projection, name = target
         tables = {each.name: stored_table(each, name, checkpoint.build) for each in projection.tables}
-        return _Caches({name: RowCache(table, self._storage.tables) for name, table in tables.items()})
+        return RowCaches({name: RowCache(table, self._storage.tables) for name, table in tables.items()})
 
     def _open_target(self, transaction: _Transaction, projection: Projection) -> Target:
         rebuilt = projection.name in self._rebuilt
@@ -272,7 +300,7 @@ class Writer:
         try:
             self._write_rows(transaction, target, new)
         except Exception as error:
-            if not self._storage.is_row_error(error):
+            if isinstance(error, Moved) or not self._storage.is_row_error(error):
                 raise
             raise ProjectionFailed(projection, error) from error
         position = new[-1].position
@@ -284,8 +312,8 @@ class Writer:
 
     def _write_rows(self, transaction: _Transaction, target: Target, entries: Sequence[Entry]) -> None:
         name = target.checkpoint_name
-        if name in transaction.computed:
-            transaction.computed.remove(name)
+        if name in transaction.found.computed:
+            transaction.found.computed.remove(name)
         else:
             self._change_rows(name, self._find_changes(transaction, target, entries), transaction.cursor)
         for each in self._rows[name].values():
@@ -304,32 +332,15 @@ class Writer:
     def _find_changes(
         self, transaction: _Transaction, target: Target, entries: Sequence[Entry]
     ) -> Iterable[Change | Fold]:
-        """Returns the changes of all entries; those of a run come in order. Raises OwnError."""
+        """Returns the changes of all entries, and sets their runs aside. Raises OwnError, Moved."""
         projection, checkpoint_name = target
-        aside, readable, changes = self._aside[checkpoint_name], list[Recorded](), list[Change | Fold]()
-        if not aside and {*map(type, entries)} == {Recorded}:
-            return changes_of(projection, cast("Sequence[Recorded]", entries))
-        for entry in entries:
-            if isinstance(entry, Unreadable) or entry.run in aside:
-                changes += changes_of(projection, readable)
-                readable.clear()
-                changes += self._apply_aside(transaction, target, entry)
-            else:
-                readable.append(entry)
-        return changes + changes_of(projection, readable)
-
-    def _apply_aside(self, transaction: _Transaction, target: Target, entry: Entry) -> Iterable[Change | Fold]:
-        """Returns the changes of an entry that sets its run aside, or whose run is set aside already."""
-        projection, checkpoint_name = target
-        aside, run = self._aside[checkpoint_name], entry.run
-        if not isinstance(entry, Unreadable):
-            return call_own(projection.apply, (entry,)) if isinstance(entry.data, RunQuarantined | RunErased) else ()
-        if run in aside:
-            return ()
-        aside.add(run)
-        self._positions.set_aside(transaction.cursor, checkpoint_name, entry)
-        transaction.notices.append(SetAside(run, entry.version, entry.position, entry.why))
-        return call_own(projection.aside, (entry,)) if projection.aside else ()
+        aside = self._aside[checkpoint_name]
+        changes, more = transaction.found.take(projection, aside, entries)
+        for entry in more:
+            aside.add(entry.run)
+            self._positions.set_aside(transaction.cursor, checkpoint_name, entry)
+            transaction.notices.append(SetAside(entry.run, entry.version, entry.position, entry.why))
+        return changes
 
     def _move(self, transaction: _Transaction) -> None:
         """Stores the new positions. This happens last, because each update may wait for a row lock."""
@@ -381,13 +392,6 @@ class Writer:
             checkpoint = self._positions.checkpoints(transaction.cursor)[checkpoint_name]
         self._stopped[name] = checkpoint
         self._notices.append(Stopped(name, checkpoint.position, failed, error))
-
-
-class _Caches(dict[str, RowCache]):
-    """The row caches of a projection's tables, by table name."""
-
-    def __missing__(self, table: str) -> RowCache:
-        raise ValueError(f"there is no table {table!r} in this projection; there are {', '.join(self)}")
 
 
 def _lowest_position(transaction: _Transaction, checkpoint_names: Iterable[str], end: int) -> int:
