@@ -26,6 +26,7 @@ OLD = Path(__file__).parents[2] / "samples" / "damaged" / "coordinators.db"
 
 FOLLOWS, ONCE, RULES = "redraft_event_follows", "redraft_event_once", "redraft_event_rules"
 POSITION, TEXTS, SPELLED = "redraft_event_position", "redraft_event_texts", "redraft_event_id"
+VERSION = "redraft_event_version"
 Notes = Callable[..., list[NewEvent]]
 
 
@@ -201,6 +202,20 @@ async def test_a_run_and_a_topic_that_are_no_texts_are_refused_by_a_file(
             with pytest.raises(sqlite3.IntegrityError, match=TEXTS):
                 file.execute(insert.format(*values), (state("b1", GENESIS),))
         file.execute(insert.format("'Gezeiten, 潮汐 ]^-'", "'x'"), (state("b1", GENESIS),))
+
+
+@pytest.mark.parametrize("verb", ["INSERT", *VERBS])
+async def test_a_version_that_is_no_integer_is_refused_by_a_file(tmp_path: Path, verb: str) -> None:
+    """SQLite takes `'2x' - 1` for 1, so that a text would follow event 1."""
+    open_recorder(f"sqlite:///{tmp_path}/log.db").release()
+    insert = verb + " INTO stored_events VALUES ('b', {}, 'x', ?)"
+    with closing(sqlite3.connect(tmp_path / "log.db")) as file, file:
+        file.execute(insert.format("1"), (state("b1", GENESIS),))
+        for version in ("'2x'", "x'32'", "2.5", "9e999", "'99999999999999999999'", "'first'", "NULL"):
+            with pytest.raises(sqlite3.IntegrityError, match=VERSION):
+                file.execute(insert.format(version), (state("b2", "a" * 64, "b"),))
+        file.execute(insert.format("'2 '"), (state("b2", "a" * 64, "b"),))  # which the column keeps as a number
+        assert file.execute("SELECT originator_version FROM stored_events").fetchall() == [(1,), (2,)]
 
 
 async def test_a_run_whose_id_no_store_keeps_is_no_conflict(tmp_path: Path, notes: Notes, postgres_url: str) -> None:

@@ -15,7 +15,7 @@ from redraft.events.store.event_store import NewEvent
 from redraft.events.store.recorder import Place
 
 STRANGE = ("x'fffe'", "CAST(x'ff41' AS TEXT)", "CAST(x'80' AS TEXT)", "'a' || char(0)")
-VERSIONS = ("1", "'first'", "CAST(x'ff41' AS TEXT)", "x'ff'")
+VERSIONS = ("1", "'first'", "CAST(x'ff41' AS TEXT)", "x'ff'", "NULL", "9e999", "2.5")
 
 
 async def filled(path: Path, notes: Callable[..., list[NewEvent]], run: str, versions: tuple[str, ...] = ("1",)) -> str:
@@ -57,6 +57,16 @@ async def test_reading_by_runs_ends_whatever_the_version(
         page, place = opened.recorder.select_by_run(place, 1)
         pages.append([row.id for row in page])
     assert pages == [[1], [2], [5], [3], [4], [], []]
+    opened.release()
+
+
+async def test_rows_beside_one_without_a_version_are_read(tmp_path: Path, notes: Callable[..., list[NewEvent]]) -> None:
+    opened = open_recorder(await filled(tmp_path / "log.db", notes, "'b'", ("1", "NULL", "-9223372036854775808")))
+    place, found = Place(), []
+    for _ in range(7):
+        page, place = opened.recorder.select_by_run(place, 1)
+        found += [row.id for row in page]
+    assert found == [1, 2, 6, 7, 5, 3, 4]
     opened.release()
 
 

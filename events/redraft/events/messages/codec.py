@@ -197,8 +197,18 @@ def link_of(run: str, version: int, name: str, state: bytes) -> Link:
         raise Tampered(f"{_describe(run, version, name)} is not what was recorded: it cannot be read") from error
 
 
+def is_version(value: object) -> bool:
+    """Returns whether a value can be the version of an event: SQLite keeps values of other types in its column too."""
+    return isinstance(value, int)
+
+
 def verify_content(run: str, version: int, name: str, state: bytes) -> str:
-    """Returns the hash of a stored event, whatever was before it. Raises Tampered when the event was changed."""
+    """Returns the hash of a stored event, whatever was before it.
+
+    Raises Tampered when the event was changed, and for a version that is no integer.
+    """
+    if not is_version(version):
+        raise Tampered(f"{_describe(run, version, name)} has a version that is no integer")
     fingerprint = _fingerprint(run, version, name, b"{" + state[_HASH_END + 2 :])
     if state.startswith(b'%b%b",' % (HASHED, fingerprint.encode())):
         return fingerprint

@@ -246,7 +246,8 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
         if rows:
             _, shown, version, _, _, run = rows[-1]
             is_torn = isinstance(version, str) and "\N{REPLACEMENT CHARACTER}" in version  # then on behind all texts
-            after = Place(run, b"" if is_torn else version, is_text=isinstance(shown, str))
+            last = float("-inf") if version is None else b"" if is_torn else version  # nothing is greater than NULL
+            after = Place(run, last, is_text=isinstance(shown, str))
         return [LogRow(*row[:5]) for row in rows], after
 
     @contextmanager

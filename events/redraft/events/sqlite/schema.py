@@ -2,8 +2,8 @@
 
 An event follows the one whose hash it names as `previous`: version 1 the `GENESIS` of the codec, any other the event of
 the version before it. Its id, in its one spelling, is in the log once: a table beside the library's own holds all ids.
-The file gives it its position: nobody names the rowid. And its run and topic are texts. These rules apply to later
-inserts, so a file with older damage still opens, and is reported.
+The file gives it its position: nobody names the rowid. Its version is an integer, and its run and topic are texts.
+These rules apply to later inserts, so a file with older damage still opens, and is reported.
 
 An event is JSON that begins `{"hash":"…","id":"…","time":…,"previous":"…"` (see `codec`), so hash and id have fixed
 places, and the first `"previous":"` is the field, because a quotation mark within a JSON text has a backslash. The
@@ -26,7 +26,7 @@ from redraft.events.encryption.keyring import TABLE as KEYS
 from redraft.events.errors import StoreError
 from redraft.events.messages.codec import GENESIS
 from redraft.events.sqlite.file import SCHEMA_VERSION, connect, explain, is_unavailable, transaction, triggers_of
-from redraft.events.store.recorder import FOLLOWS, ONCE, POSITION, SPELLED, TEXTS, Inspection
+from redraft.events.store.recorder import FOLLOWS, ONCE, POSITION, SPELLED, TEXTS, VERSION, Inspection
 
 IDS: Final = "redraft_event_ids"
 """The table of the ids of all events."""
@@ -80,6 +80,8 @@ def rules_of(table: str) -> dict[str, str]:
     return {
         RULES: f"CREATE TRIGGER {RULES} BEFORE INSERT ON {table} BEGIN SELECT CASE "  # noqa: S608
         f"WHEN NEW.rowid <> -1 THEN RAISE(ABORT, '{POSITION}: the database gives an event its position') "
+        "WHEN typeof(NEW.originator_version) <> 'integer' "  # of '3x' - 1 SQLite makes 2
+        f"THEN RAISE(ABORT, '{VERSION}: the version of an event is an integer') "
         f"WHEN typeof(NEW.topic) <> 'text' OR NEW.originator_version = 1 AND ({_IS_NO_TEXT.format('NEW')}) "
         f"THEN RAISE(ABORT, '{TEXTS}: the id of a run, without the character U+0000, and the topic of an event are "
         "texts') "

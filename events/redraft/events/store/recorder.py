@@ -56,7 +56,7 @@ class Place(msgspec.Struct, frozen=True, gc=False):
     """
 
     run: str | bytes = ""
-    version: int | bytes = 0
+    version: float | bytes = 0
     is_text: bool = True
 
 
@@ -116,6 +116,9 @@ POSITION: Final = "redraft_event_position"
 
 TEXTS: Final = "redraft_event_texts"
 """The rule of SQLite, where a column takes any value, that run and topic of an event are texts, as errors name it."""
+
+VERSION: Final = "redraft_event_version"
+"""The rule of SQLite that the version of an event is an integer, as errors name it."""
 
 LAST: Final = 2**63 - 1
 """The highest version and position that a database can hold."""

@@ -17,7 +17,7 @@ import msgspec
 
 from redraft.events.encryption.keyring import Keyring
 from redraft.events.errors import EncryptionKeyMissing, StoreError, Tampered
-from redraft.events.messages.codec import GENESIS, link_of, verify_content
+from redraft.events.messages.codec import GENESIS, is_version, link_of, verify_content
 from redraft.events.messages.domain_events import RunErased
 from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.store.recorder import Inspection, LogRow, Place, Recorder
@@ -181,13 +181,15 @@ class LogCheck:
             )
 
     def _follow(self, run: _Run, row: LogRow) -> None:
+        if row.id <= self._head:
+            self._others += 1
+            self._other_sum += self._fingerprint(row)
         version = row.originator_version
-        before: object = run.version  # in a file that was tampered with it may be a text
-        run.version, expected = version, before + 1 if isinstance(before, int) else version
+        if not is_version(version):  # reported already, from the log
+            return
+        run.version, expected = version, run.version + 1
         if row.id > self._head:
             return
-        self._others += 1
-        self._other_sum += self._fingerprint(row)
         try:
             link = link_of(run.name, version, row.topic, row.state)
         except (Tampered, TypeError):

@@ -10,7 +10,7 @@ import msgspec
 
 from redraft.events.errors import CodecError, EncryptionKeyMissing, StoreError, UnknownName, UnknownRules
 from redraft.events.messages import domain_events as events
-from redraft.events.messages.codec import GENESIS, Opener, decode_event
+from redraft.events.messages.codec import GENESIS, Opener, decode_event, is_version
 from redraft.events.messages.domain_events import Steered
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Repeat, loops_of
@@ -90,6 +90,8 @@ def chain_faults(stream: Sequence[Recorded]) -> list[Finding]:
 
 
 def _decode_row(run: str, row: Row, opener: Opener | None) -> Recorded:
+    if not is_version(row.version):
+        raise CodecError("its version is no integer")
     try:
         return decode_event(run, row.version, row.name, row.state, row.position, opener)
     except EncryptionKeyMissing:  # the key is not at hand: its structure can be read
@@ -97,7 +99,8 @@ def _decode_row(run: str, row: Row, opener: Opener | None) -> Recorded:
 
 
 def _row_finding(code: str, run: str, row: Row, message: str) -> Finding:
-    return Finding(code, f"event {row.version} of run {run} ({row.name}): {message}", run, row.version, row.position)
+    version = row.version if is_version(row.version) else 0
+    return Finding(code, f"event {row.version} of run {run} ({row.name}): {message}", run, version, row.position)
 
 
 QUARANTINED: Final = "run.quarantined."
