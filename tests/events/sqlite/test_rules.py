@@ -187,6 +187,19 @@ async def test_nobody_names_the_position_of_an_event_in_a_file(tmp_path: Path, n
     assert found == [(1, "a"), (2, "a"), (3, "b"), (4, "c"), (5, "b")]
 
 
+@pytest.mark.parametrize("verb", ["INSERT", *VERBS])
+async def test_position_minus_one_is_refused_like_any_other(tmp_path: Path, verb: str) -> None:
+    """Before an insert it is the same as none. Nothing is left of a statement that has it, whatever the verb."""
+    open_recorder(f"sqlite:///{tmp_path}/log.db").release()
+    columns = "rowid, originator_id, originator_version, topic, state"
+    insert = f"{verb} INTO stored_events ({columns}) VALUES (NULL, 'a', 1, 'x', ?), (-1, 'b', 1, 'x', ?)"
+    with closing(sqlite3.connect(tmp_path / "log.db", isolation_level=None)) as file:
+        with pytest.raises(sqlite3.IntegrityError, match=POSITION):
+            file.execute(insert, (state("a1", GENESIS), state("b1", GENESIS)))
+        for table in ("stored_events", "redraft_event_ids"):
+            assert file.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)  # noqa: S608
+
+
 STRANGE_RUNS = ("x'fffe'", "CAST(x'ff41' AS TEXT)", "CAST(x'e28241' AS TEXT)", "'a' || char(0)", "NULL")
 
 

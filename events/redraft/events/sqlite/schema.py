@@ -34,6 +34,9 @@ IDS: Final = "redraft_event_ids"
 RULES: Final = "redraft_event_rules"
 """The trigger that enforces all rules."""
 
+PLACED: Final = f"{RULES}_after"
+"""The trigger that looks at the position of an event where it is known, after the insert."""
+
 CREATE_IDS: Final = f"CREATE TABLE {IDS} (id BLOB NOT NULL PRIMARY KEY) WITHOUT ROWID"
 
 CREATE_LATER: Final = {
@@ -73,13 +76,14 @@ def rules_of(table: str) -> dict[str, str]:
 
     One trigger enforces all rules, because a second trigger costs an insert as much as a rule does. It runs before the
     insert: an INSERT OR REPLACE would remove the existing event without firing any trigger. There the rowid is -1 where
-    the statement names none: who names -1 is let in, and reported by `store.verification`. The id of a run is looked at
-    in its first event alone: all others follow that one.
+    the statement names none, so who names -1 is refused after the insert. The id of a run is looked at in its first
+    event alone: all others follow that one.
     """
     own, previous, before = _ID.format("NEW"), _PREVIOUS.format("NEW"), _HASH.format("e")
+    chosen = f"RAISE(ABORT, '{POSITION}: the database gives an event its position')"
     return {
         RULES: f"CREATE TRIGGER {RULES} BEFORE INSERT ON {table} BEGIN SELECT CASE "  # noqa: S608
-        f"WHEN NEW.rowid <> -1 THEN RAISE(ABORT, '{POSITION}: the database gives an event its position') "
+        f"WHEN NEW.rowid <> -1 THEN {chosen} "
         "WHEN typeof(NEW.originator_version) <> 'integer' "  # of '3x' - 1 SQLite makes 2
         f"THEN RAISE(ABORT, '{VERSION}: the version of an event is an integer') "
         f"WHEN typeof(NEW.topic) <> 'text' OR NEW.originator_version = 1 AND ({_IS_NO_TEXT.format('NEW')}) "
@@ -95,6 +99,7 @@ def rules_of(table: str) -> dict[str, str]:
         f"THEN RAISE(ABORT, '{SPELLED}: the id of the event is not written as Redraft writes it') END; "
         f"INSERT INTO {IDS} VALUES ({own}) ON CONFLICT DO NOTHING; "  # also if the event's own INSERT is an OR REPLACE
         f"SELECT RAISE(ABORT, '{ONCE}: an event with this id is in the log already') WHERE changes() = 0; END",
+        PLACED: f"CREATE TRIGGER {PLACED} AFTER INSERT ON {table} WHEN NEW.rowid < 1 BEGIN SELECT {chosen}; END",
         **triggers_of(IDS),
     }
 
@@ -110,7 +115,8 @@ def add_rules(connection: sqlite3.Connection, table: str) -> None:
         if not _are_there(connection):
             connection.execute(CREATE_IDS)
             connection.execute(f"INSERT OR IGNORE INTO {IDS} {_ids_in(table)}")
-            for statement in rules_of(table).values():
+            for name, statement in rules_of(table).items():
+                connection.execute(f"DROP TRIGGER IF EXISTS {name}")
                 connection.execute(statement)
 
 
