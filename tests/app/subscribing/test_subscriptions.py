@@ -6,7 +6,6 @@ import asyncio
 import math
 import threading
 from collections.abc import MutableMapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -294,30 +293,6 @@ async def test_a_thread_that_takes_too_long_has_failed_and_the_others_go_on(ther
             await asyncio.wait({task})
             may_end.set()
     assert tried[:3] == [1, 1, 2]
-    parked = (await names.parked("index"))[0]
-    assert (parked.position, parked.attempts, parked.error) == (1, 2, "it took longer than 0.05 s")
-
-
-async def test_a_handler_that_ignores_its_cancellation_has_failed_and_the_others_go_on(
-    there: World, names: Subscriptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("redraft.app.subscribing.delivery.CLEANUP_SECONDS", 0.01)
-    await write_run(there.store, "a", 2)
-    may_end = asyncio.Event()
-
-    async def go_on(event: Recorded) -> None:
-        while event.position == 1 and not may_end.is_set():
-            with suppress(asyncio.CancelledError):
-                await may_end.wait()
-
-    async with there.open() as client:
-        task = asyncio.create_task(client.deliver("index", go_on, retry=Retry(2, 0.001), timeout=0.05))
-        try:
-            await until(names, "index", lambda found: found.position == 2)
-        finally:
-            may_end.set()
-            task.cancel()
-            await asyncio.wait({task})
     parked = (await names.parked("index"))[0]
     assert (parked.position, parked.attempts, parked.error) == (1, 2, "it took longer than 0.05 s")
 

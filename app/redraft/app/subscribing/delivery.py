@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import msgspec
 
 from redraft.actors.runtime.failures import awaited, said_by
-from redraft.actors.runtime.working.call import CLEANUP_SECONDS
 from redraft.actors.runtime.working.threads import MOST_HUNG, count_hung, run_in_thread
 from redraft.app.process.lifecycle import together
 from redraft.app.process.logs import redacted
@@ -109,7 +108,6 @@ class SubscriptionServer:
         self._timeout = timeout
         self._turn = asyncio.Lock()
         self._serving: asyncio.Task[None] | None = None
-        self._left: set[asyncio.Future[None]] = set()
         self._drained = False
 
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
@@ -201,24 +199,8 @@ class SubscriptionServer:
         else:
             given = await _wait_for_thread(run_in_thread(lambda: handler(event), self._thread), self._timeout)
         if inspect.isawaitable(given):
-            await self._await(given)
-
-    async def _await(self, coming: Awaitable[None]) -> None:
-        """Waits for what a handler awaits. Raises TimeoutError at the timeout: what ignores that goes on by itself."""
-        task = asyncio.ensure_future(awaited(coming))
-        try:
-            await asyncio.wait({task}, timeout=self._timeout or None)
-            is_late = not task.done()
-        finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.wait({task}, timeout=CLEANUP_SECONDS)
-            if not task.done():
-                self._left.add(task)
-                task.add_done_callback(self._left.discard)
-        if is_late:
-            raise TimeoutError
-        task.result()
+            async with asyncio.timeout(self._timeout or None):
+                await awaited(given)
 
     async def _wait_for_hung_calls(self) -> None:
         """Waits while so many calls that took too long still run that no other may begin."""
@@ -231,7 +213,7 @@ class SubscriptionServer:
             await asyncio.sleep(HUNG_POLL)
 
     def _count_hung(self) -> int:
-        return count_hung(self._thread) + len(self._left)
+        return count_hung(self._thread)
 
     async def _park(self, event: Recorded, cursor: Cursor, failures: int, error: str) -> None:
         now = datetime.now(UTC)
