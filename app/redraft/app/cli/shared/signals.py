@@ -19,7 +19,10 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 LATEST: Final = 10.0
-"""Seconds after the second signal at which the process ends, whatever it waits for: a thread, or code that hangs."""
+"""Seconds after the second signal at which the process ends, whatever it waits for: a thread, or code that hangs.
+
+Code that keeps Python's lock, as a regular expression that backtracks does, keeps it from ending too.
+"""
 
 
 @dataclass(slots=True)
