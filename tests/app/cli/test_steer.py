@@ -15,7 +15,7 @@ from redraft.events.messages.domain_events import RunCancelled, RunEnded
 LOOP = """
 import asyncio
 from pathlib import Path
-from redraft.actors import Critique, Workflow, critic, generator, publisher, refiner, score, step
+from redraft.actors import Critique, Retry, Workflow, critic, generator, publisher, refiner, score, step
 
 HERE = Path(__file__).parent
 
@@ -47,10 +47,13 @@ loop = loop.repeat_until(score >= 1, max_iterations=9, name="Loop", body=[judge,
 
 @publisher
 async def send(draft):
+    if (HERE / "away-send").exists():
+        raise OSError("away")
     (HERE / "sent.txt").write_text(draft.text)
     await hold("send")
 
-sent = Workflow("sent").start_with(write).then(step(judge)).finally_(send)
+slow = Retry(attempts=3, initial=60)
+sent = Workflow("sent").start_with(write).then(step(judge)).finally_(step(send, retry=slow))
 """
 
 
@@ -62,6 +65,10 @@ def folder(home: Path) -> Path:
 
 def kept(run: str = "last") -> list[dict[str, object]]:
     return [json.loads(line) for line in said("events", "--run", run, "--json").splitlines()]
+
+
+def kept_if_any() -> list[dict[str, object]]:
+    return kept() if call("events", "--run", "last").code == 0 else []
 
 
 @pytest.fixture
@@ -85,6 +92,16 @@ def test_a_run_that_is_cancelled_while_its_publisher_works_says_that_it_may_have
     assert "dropped: it may have delivered: no answer of it was counted" in said("show", "last")
     said("audit", "last", "--export", "audit.html")
     assert "no longer needed · it may have delivered" in (folder / "audit.html").read_text()
+
+
+def test_a_publisher_that_only_waits_for_its_next_attempt_has_not_delivered(folder: Path) -> None:
+    (folder / "away-send").touch()
+    with start("run", "loop.py:sent", "Tides", folder=folder) as process:
+        until(lambda: any(each["name"] == "step.failed.v1" for each in kept_if_any()))
+        said("cancel", "last", "--by", "ann")
+        process.communicate()
+    assert "dropped: send raised OSError: away" in said("show", "last").replace("\n", " ")
+    assert "it may have delivered" not in said("show", "last")
 
 
 def test_what_is_said_while_nobody_works_is_heeded_when_the_run_goes_on(killed: Path) -> None:

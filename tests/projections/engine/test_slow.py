@@ -35,7 +35,7 @@ def working(at: int, work: Callable[[], Coroutine[None, None, object]], *, fails
 
     def apply(event: Recorded) -> Iterable[Change]:
         if event.position >= at:
-            asyncio.run_coroutine_threadsafe(work(), loop).result(10)
+            asyncio.run_coroutine_threadsafe(work(), loop).result(60)
             if fails:
                 raise LookupError("no such thing")
         return counted(event)
@@ -97,3 +97,25 @@ async def test_what_another_process_has_written_meanwhile_counts_once(place: Sto
             await rebuild(other, ListLog(LOG))
             assert found == await contents(other, (MINE,))
     assert len(moved) == times
+
+
+async def test_changes_are_found_anew_once_where_another_process_moved_once(place: StorageLocation) -> None:
+    """Also beside a run that was set aside in the transaction that was given up."""
+    calls: list[int] = []
+
+    def noted(event: Recorded) -> Iterable[Change]:
+        calls.append(event.position)
+        return ()
+
+    first = Projection("first", 1, (Table("first", {"name": "TEXT NOT NULL"}),), noted, lambda entry: ())
+    mine = replace(MINE, aside=lambda entry: ())
+    async with open_views(place, (mine,)) as other:
+
+        async def move() -> None:
+            if not await total(other):
+                await other.write(LOG[:1], 0)
+
+        async with open_views(place, (first, replace(working(0, move), aside=mine.aside))) as views:
+            assert await views.write([*LOG[:4], UNREADABLE, LOG[5]], 0) == LOG[5].position
+            assert await total(views) == sum(each.run != UNREADABLE.run for each in LOG[4:6]) + 4
+    assert calls.count(LOG[1].position) == 2

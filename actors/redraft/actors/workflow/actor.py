@@ -188,7 +188,7 @@ def make_actor(
     version = source_version(function) if version is None else version
     pairs = tuple(fields.items())
     said = (isolation, "", pairs, criteria, measures, history, hermetic, tuple(writes), condition)
-    return Actor(known, role, function, takes, _is_async(function), scale, version, *said)
+    return Actor(known, role, function, takes, is_async(function), scale, version, *said)
 
 
 def _actor_name(role: Role, name: object) -> str:
@@ -261,6 +261,9 @@ def _reason_refused(known: tuple[str, ...], parameter: inspect.Parameter) -> str
     return None
 
 
-def _is_async(function: Function) -> bool:
+def is_async(function: Callable[..., Any]) -> bool:
+    """Returns whether calling this gives a coroutine: it is a coroutine function, or an object with such a call."""
+    if isinstance(function, partial):
+        return is_async(function.func)
     call: Literal["__call__"] = "__call__"
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, call, None))

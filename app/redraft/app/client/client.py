@@ -378,9 +378,9 @@ class Client:
     ) -> None:
         """Calls the handler with each event that the name has not had, in order, one at a time, until cancelled.
 
-        A handler that raises, or takes longer than `timeout` seconds (0: no limit; a thread runs on), is called again,
-        after a second, then two, then four (`retry`); after the last attempt the event is parked for this name, and the
-        others go on. It may raise DeliveryError to say more. A new name begins `after` this position; the rest
+        A handler that raises, or takes longer than `timeout` seconds (0: no limit; a thread is not stopped), is called
+        again, after a second, then two, then four (`retry`); after the last attempt the event is parked for this name,
+        and the others go on. It may raise DeliveryError to say more. A new name begins `after` this position; the rest
         is as for `subscribe` with a name.
 
         Raises StoreError when the store cannot be used: call it again, and it goes on (`redraft subscribe` does so);

@@ -5,12 +5,11 @@ A function of your own is an actor by its decorator alone: `@critic`. These are 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from redraft.actors.workflow.actor import Actor, source_version
+from redraft.actors.workflow.actor import Actor, is_async, source_version
 from redraft.actors.workflow.context import Context
 from redraft.actors.workflow.free_steps import step
 from redraft.actors.workflow.roles import critic, generator, publisher, refiner
@@ -105,5 +104,4 @@ def _name(function: Callable[..., Any], name: str) -> str:
 
 def _versioned(actor: Actor, function: Callable[..., Any], version: str) -> Actor:
     """Returns the actor with the version that is given, or else that of the function's source."""
-    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
-    return replace(actor, version=version or source_version(function), is_async=is_async)
+    return replace(actor, version=version or source_version(function), is_async=is_async(function))

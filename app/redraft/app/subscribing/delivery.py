@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
@@ -14,6 +14,7 @@ import msgspec
 
 from redraft.actors.runtime.failures import awaited, said_by
 from redraft.actors.runtime.working.threads import MOST_HUNG, count_hung, run_in_thread
+from redraft.actors.workflow.actor import is_async
 from redraft.app.process.lifecycle import together
 from redraft.app.process.logs import redacted
 from redraft.app.subscribing.feed import Cursor, StoreFeed, take_up
@@ -98,7 +99,7 @@ class SubscriptionServer:
         self._feed = feed
         self._subscriptions = subscriptions
         self._name = name
-        self._thread = f"redraft-{name}"
+        self._thread = f"subscription {name}"  # no actor has such a name
         self._handler = handler
         self._log = log.bind(subscription=name)
         self._criteria = criteria
@@ -178,8 +179,7 @@ class SubscriptionServer:
 
     async def _try_once(self, event: Recorded, cursor: Cursor | None = None) -> Fault | None:
         """Calls the handler, one call at a time; returns the fault, None after success. A drain waits for the call."""
-        await self._wait_for_hung_calls()
-        async with self._turn:
+        async with self._take_turn():
             try:
                 await self._call(event)
             except asyncio.CancelledError:
@@ -194,7 +194,7 @@ class SubscriptionServer:
 
     async def _call(self, event: Recorded) -> None:
         handler = self._handler
-        if _is_async(handler):
+        if is_async(handler):
             given = handler(event)
         else:
             given = await _wait_for_thread(run_in_thread(lambda: handler(event), self._thread), self._timeout)
@@ -202,18 +202,21 @@ class SubscriptionServer:
             async with asyncio.timeout(self._timeout or None):
                 await awaited(given)
 
-    async def _wait_for_hung_calls(self) -> None:
-        """Waits while so many calls that took too long still run that no other may begin."""
-        if self._count_hung() < MOST_HUNG:
-            return
-        remedy = "give timeouts to what the handler calls; to go on at once, restart this process"
-        reason = f"{self._count_hung()} earlier calls of the handler still run"
-        self._log.error("waits for earlier calls", reason=reason, remedy=remedy)
-        while self._count_hung() >= MOST_HUNG:  # noqa: ASYNC110 - a thread tells nobody that it has ended
+    @asynccontextmanager
+    async def _take_turn(self) -> AsyncIterator[None]:
+        """Lets one call at a time begin, and none while too many that took too long still run in their threads."""
+        is_told = False
+        while True:
+            async with self._turn:
+                if (hung := count_hung(self._thread)) < MOST_HUNG:
+                    yield
+                    return
+            if not is_told:
+                is_told = True
+                remedy = "give timeouts to what the handler calls; to go on at once, restart this process"
+                reason = f"{hung} earlier calls of the handler still run"
+                self._log.error("waits for earlier calls", reason=reason, remedy=remedy)
             await asyncio.sleep(HUNG_POLL)
-
-    def _count_hung(self) -> int:
-        return count_hung(self._thread)
 
     async def _park(self, event: Recorded, cursor: Cursor, failures: int, error: str) -> None:
         now = datetime.now(UTC)
@@ -257,7 +260,7 @@ def _is_being_cancelled() -> bool:
 async def _wait_for_thread(call: Coroutine[None, None, T], timeout: float) -> T:
     """Returns the result of a call in a thread. A cancelled wait goes on, as a thread cannot be stopped.
 
-    Raises TimeoutError after `timeout` seconds, unless that is 0: then the thread runs on, and nobody waits for it.
+    Raises TimeoutError after `timeout` seconds (0: never). The thread then runs on, and nobody waits for it.
     """
     calling = asyncio.create_task(call)
     calling.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # told to whoever waits, if anybody
@@ -271,10 +274,6 @@ async def _wait_for_thread(call: Coroutine[None, None, T], timeout: float) -> T:
     if is_late:
         raise TimeoutError
     return calling.result()
-
-
-def _is_async(handler: Handler) -> bool:
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
 
 
 def _log_fields(event: Recorded) -> dict[str, object]:

@@ -94,7 +94,7 @@ _UNIQUE: Final = (
     (KEYS, "run", None),
     (IMPORTED, "run", None),
 )
-"""What no two rows of a table may share, and the name of its index, where errors are known by it."""
+"""The unique indexes that must be there: table, columns, and the index's name where errors are recognised by it."""
 
 _RECORD: Final = [EVENTS, IDS, KEYS, IMPORTED]
 _WITHOUT: Final = {

@@ -51,14 +51,11 @@ _RENEW: Final = """
     WHERE name = {name} AND epoch = %s RETURNING epoch
 """
 _TAKE_CHECKPOINT: Final = """
-    , raised AS (
-        UPDATE {table} AS relay SET epoch = relay.epoch + 1 FROM taken RETURNING taken.epoch, relay.epoch AS fence
-    ), made AS (
-        INSERT INTO {table} (epoch, position) SELECT epoch, 0 FROM taken WHERE NOT EXISTS (SELECT 1 FROM {table})
-        RETURNING epoch, epoch AS fence
-    ) SELECT *, count(*) OVER () AS checkpoints FROM (SELECT * FROM raised UNION ALL SELECT * FROM made) AS found
+    , raised AS (UPDATE {table} AS relay SET epoch = relay.epoch + 1 FROM taken RETURNING relay.epoch AS fence)
+    SELECT taken.epoch, fence, count(fence) OVER () AS checkpoints FROM taken LEFT JOIN raised ON true
 """
-"""Where the checkpoint is gone it is made anew: all events are relayed once more."""
+_MAKE_CHECKPOINT: Final = "INSERT INTO {table} (epoch, position) VALUES (%s, 0) RETURNING epoch AS fence"
+"""Makes the checkpoint of the relay where it is gone, at the beginning: all events are relayed once more."""
 
 _COUNT: Final = "SELECT max(position) AS position, count(*) AS checkpoints FROM {table}"
 _END: Final = "UPDATE {leases} SET expires = '-infinity' WHERE name = {name} AND epoch = %s"
@@ -118,10 +115,12 @@ class PostgresLease:
             row = await self._ask(session, take, this_process(), is_alone) if is_ours else None
             if row is None:
                 return await self._describe_holder(session, is_ours=is_ours, is_alone=is_alone)
-            self._epoch, self._fence = row["epoch"], row["fence"]
+            self._epoch = row["epoch"]
             if row["checkpoints"] > 1:
                 await self.release()
                 raise self._too_many(row["checkpoints"])
+            made = None if row["checkpoints"] else await self._ask(session, _MAKE_CHECKPOINT, self._epoch)
+            self._fence = (made or row)["fence"]
             # A crash of the server may undo the last renewals: their events are then published again.
             await session.execute("SET synchronous_commit = off")
         except psycopg.Error as error:

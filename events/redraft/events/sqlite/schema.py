@@ -158,7 +158,7 @@ _Made: TypeAlias = tuple[str, str, str | None]
 
 _MADE_ANEW: Final = (
     f", or an earlier release made it: while nothing uses the file, DROP TRIGGER {RULES}; DROP TABLE {IDS}; "
-    "the next append makes both anew"
+    "the next append makes them anew"
 )
 _IF_NOT_EXISTS: Final = "IF NOT EXISTS "
 
@@ -217,8 +217,8 @@ def _schema(connection: sqlite3.Connection, table: str, statement: str) -> Itera
             expected |= _table(later, made)
     for name in dict.fromkeys((*expected, *found)):
         if name not in found:
-            yield f"{name} is missing"
+            yield f"{name} is missing" + _MADE_ANEW * (name == PLACED)
         elif name not in expected:
             yield f"{name} was not made by Redraft"
         elif found[name] != expected[name]:
-            yield f"{name} was changed" + _MADE_ANEW * (name == RULES)
+            yield f"{name} was changed" + _MADE_ANEW * (name in (RULES, PLACED))

@@ -28,9 +28,10 @@ _Given: TypeAlias = tuple[str, frozenset[str], int, int]
 
 
 class Ahead:
-    """What projections make of entries, or raise, found before a transaction begins; or `within`, when it is taken.
+    """Holds what the functions of projections returned or raised, which were called before a transaction began.
 
-    `computed` names the checkpoints whose rows are computed already, and only have to be written.
+    With `within` it holds nothing, and `take` calls the functions, in the transaction. `computed` names the checkpoints
+    whose rows of the batch are computed already, and only have to be written.
     """
 
     def __init__(self, *, within: bool = False) -> None:

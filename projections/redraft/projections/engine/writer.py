@@ -4,6 +4,7 @@ Several processes may write to the same storage: each transaction reads the chec
 counted already. A projection that fails on an event stops there, alone; its error is stored with its checkpoint, and
 the next process to start tries again. The functions of projections are called, and rows of shadow tables are computed,
 before the transaction that writes what they make: several processes can build different projections at the same time.
+Only where other processes have moved a projection three times meanwhile are its functions called within.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Begun(NamedTuple):
 _POSITION: Final = attrgetter("position")
 
 _TRIES: Final = 3
-"""How often changes are found before a transaction while other processes move the position; then it is done within."""
+"""How often changes are found before a transaction while other processes move the position; then within it."""
 
 
 class _Transaction(NamedTuple):
@@ -76,7 +77,8 @@ class Writer:
         self._rows: dict[str, RowCaches] = {}
         self._seen: Checkpoints = {}
         self._latest: Checkpoints = {}
-        self._aside: dict[str, set[str]] = {}
+        self._aside: dict[str, frozenset[str]] = {}
+        self._aside_stored: dict[str, frozenset[str]] = {}
         self._live: dict[str, int] = {}
         self._reported: set[tuple[str, int]] = set()
         self._rebuilt: set[str] = set()
@@ -172,9 +174,9 @@ class Writer:
                 self._latest = checkpoints.copy()
                 yield _Transaction(cursor, checkpoints, {}, notices, found or Ahead())
         except BaseException:
-            self._seen = {}
+            self._seen, self._aside = {}, self._aside_stored.copy()
             raise
-        self._latest = checkpoints
+        self._latest, self._aside_stored = checkpoints, self._aside.copy()
         self._rebuilt.difference_update(each.projection for each in notices if isinstance(each, Switched))
         self._notices += filter(self._is_new, notices)
 
@@ -222,8 +224,8 @@ class Writer:
                 self._rows[target.checkpoint_name] = self._rows_of(target, checkpoint)
                 transaction.found.computed.discard(target.checkpoint_name)
                 aside = self._positions.aside(transaction.cursor) if aside is None else aside
-                here = {each.run for each in aside if each.checkpoint_name == target.checkpoint_name}
-                self._aside[target.checkpoint_name] = here
+                here = frozenset(each.run for each in aside if each.checkpoint_name == target.checkpoint_name)
+                self._aside[target.checkpoint_name] = self._aside_stored[target.checkpoint_name] = here
             if self._stopped.get(projection.name) != checkpoint:
                 self._stopped.pop(projection.name, None)
                 targets.append(target)
@@ -240,7 +242,7 @@ class Writer:
             if ahead and self._compute_ahead(batch, projection):
                 found.computed.add(shadow)
                 continue
-            aside: Set[str] = self._aside.get(name, set())
+            aside: Set[str] = self._aside.get(name, frozenset())
             upto = bisect_right(batch, self._latest[live].position, key=_POSITION)
             if name == shadow:
                 begin = bisect_right(batch, self._latest[shadow].position, key=_POSITION)
@@ -334,10 +336,9 @@ class Writer:
     ) -> Iterable[Change | Fold]:
         """Returns the changes of all entries, and sets their runs aside. Raises OwnError, Moved."""
         projection, checkpoint_name = target
-        aside = self._aside[checkpoint_name]
-        changes, more = transaction.found.take(projection, aside, entries)
+        changes, more = transaction.found.take(projection, self._aside[checkpoint_name], entries)
+        self._aside[checkpoint_name] |= {entry.run for entry in more}
         for entry in more:
-            aside.add(entry.run)
             self._positions.set_aside(transaction.cursor, checkpoint_name, entry)
             transaction.notices.append(SetAside(entry.run, entry.version, entry.position, entry.why))
         return changes
@@ -358,7 +359,7 @@ class Writer:
         transaction.checkpoints[name] = built
         self._rows[name] = self._rows_of(Target(projection, name), built)
         self._seen.pop(checkpoint_name, None)
-        self._aside[name] = self._aside.pop(checkpoint_name, set())
+        self._aside[name] = self._aside.pop(checkpoint_name, frozenset())
         transaction.notices.append(Switched(name, live.version, projection.version, built.position, tables))
 
     def _isolate_failure(self, projection: Projection, batch: Sequence[Entry], after: int) -> None:

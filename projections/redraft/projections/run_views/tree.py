@@ -321,7 +321,9 @@ def _go_on(facts: _Facts, path: str) -> None:
     """Drops open requests when the run moves on to this path, except those of steps parallel to it."""
     beside = path.rpartition("/")[0]
     for each in [each for each in facts.unanswered if not path or each.rpartition("/")[0] != beside]:
-        facts.leaves[each] = replace(facts.leaves[each], status="dropped")
+        leaf = facts.leaves[each]
+        at_work = leaf.role == "publisher" and leaf.status == "open"
+        facts.leaves[each] = replace(leaf, status="dropped", may_have_delivered=at_work)
         del facts.unanswered[each]
 
 

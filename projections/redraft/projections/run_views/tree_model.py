@@ -31,7 +31,8 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
     usage. `reused` is the event whose verdict was taken again, of the run `reused_from` if that is another. `late` is
     a verdict that its panel did not wait for, and which does not count. `changed` are the values of the run's state
     that its last answer changed, in words; `draft` is the one that a step without one of the four roles is asked about.
-    Of an item that a run of its own works on, `run` is that run, and `inner` its tree, where it was read.
+    Of an item that a run of its own works on, `run` is that run, and `inner` its tree, where it was read. A publisher
+    that was at work when its run went on or ended without it `may_have_delivered`.
     """
 
     path: str
@@ -62,12 +63,7 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
     changed: str = ""
     run: str = ""
     inner: Tree | None = None
-
-    @property
-    def unknown_effect(self) -> str:
-        """Returns what a publisher that was asked may have done, though no answer of it counts; else nothing."""
-        is_unknown = self.role == "publisher" and self.status == "dropped"
-        return "it may have delivered: no answer of it was counted" if is_unknown else ""
+    may_have_delivered: bool = False
 
 
 class Group(msgspec.Struct, frozen=True, tag="parallel"):
@@ -91,6 +87,9 @@ class Iteration(msgspec.Struct, frozen=True, tag="iteration"):
     children: tuple[Branch, ...]
     seconds: float | None = None
 
+
+MAY_HAVE_DELIVERED: Final = "it may have delivered: no answer of it was counted"
+"""What people are told of a publisher that `may_have_delivered`."""
 
 _LOOKS: Final = {"closing": "closing look", "edit": "look at a person's draft"}
 

@@ -6,11 +6,10 @@ import asyncio
 import os
 import signal
 import socket
-import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from threading import Thread
+from threading import Thread, Timer
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -43,7 +42,7 @@ class Interrupts:
 
 @contextmanager
 def interrupts() -> Iterator[Interrupts]:
-    """Takes both signals for as long as the block lasts; the second ends the process at the latest after `LATEST`."""
+    """Takes both signals for as long as the block lasts; two of them end the process at the latest after `LATEST`."""
     loop = asyncio.get_running_loop()
     box = Interrupts(loop.create_future(), loop.create_future())
     for number in _SIGNALS:
@@ -71,20 +70,17 @@ def _counted() -> Iterator[None]:
 
 
 def _pass_on(read: socket.socket, to_loop: int) -> None:
-    """Passes on the number of each signal; the second that is to end the process does so after `LATEST`."""
+    """Passes on the number of each signal; `LATEST` seconds after two that are to end the process, it ends."""
     came: list[int] = []
     with read:
         while number := read.recv(1):
             with suppress(OSError):  # the loop may be closed, or have more than it can take
                 os.write(to_loop, number)
             came += [each for each in number if each in _SIGNALS]
-            if len(came) > 1:
-                Thread(target=_end_process, args=(128 + came[0],), daemon=True).start()
-
-
-def _end_process(code: int) -> None:
-    time.sleep(LATEST)
-    os._exit(code)
+            if len(came) == 2:
+                end = Timer(LATEST, os._exit, (128 + came[0],))
+                end.daemon = True
+                end.start()
 
 
 async def until_done(

@@ -12,7 +12,17 @@ from rich.tree import Tree as View
 from redraft.events.messages.domain_events import Outcome
 from redraft.events.messages.scales import score_text
 from redraft.projections.display import counted, duration_text, outcome_text, plain, usage_text
-from redraft.projections.run_views.tree_model import NO_SCORE, Branch, Group, Iteration, Leaf, Loop, Tree, look_name
+from redraft.projections.run_views.tree_model import (
+    MAY_HAVE_DELIVERED,
+    NO_SCORE,
+    Branch,
+    Group,
+    Iteration,
+    Leaf,
+    Loop,
+    Tree,
+    look_name,
+)
 
 _STYLES: Final = {"open": "cyan", "waiting": "yellow", "failed": "red", "dropped": "dim", "skipped": "dim", "done": ""}
 
@@ -139,8 +149,10 @@ def _leaf(leaf: Leaf, *, compared: bool) -> Text:
     line = Text.assemble((name, "bold"), f"  {', '.join(facts)}" if facts else "")
     if leaf.status != "done":
         line.append(f"  {leaf.status}", style=_STYLES[leaf.status])
-    if told := leaf.error or leaf.unknown_effect:
-        line.append(f": {told}", style=_STYLES[leaf.status])
+    told = [leaf.error] if leaf.error else []
+    told += [MAY_HAVE_DELIVERED] if leaf.may_have_delivered else []
+    if told:
+        line.append(f": {'; '.join(told)}", style=_STYLES[leaf.status])
     return line
 
 

@@ -33,7 +33,7 @@ from redraft.projections.run_views.goals import goals
 from redraft.projections.run_views.narrative import narrate
 from redraft.projections.run_views.state import state_at
 from redraft.projections.run_views.tree import tree
-from redraft.projections.run_views.tree_model import NO_SCORE, Branch, Group, Leaf, Loop, look_name
+from redraft.projections.run_views.tree_model import MAY_HAVE_DELIVERED, NO_SCORE, Branch, Group, Leaf, Loop, look_name
 
 ROWS: Final = 5_000
 """The maximum number of rows of a table: half of them the first, half the last."""
@@ -176,7 +176,7 @@ def leaf_row(leaf: Leaf, depth: int) -> StepRow:
         tries,
         leaf.overruled,
         leaf.error,
-        leaf.unknown_effect,
+        MAY_HAVE_DELIVERED if leaf.may_have_delivered else "",
     )
     does = "a run of its own" if leaf.role == "run" else f"{leaf.role} {leaf.chosen or leaf.actor}"
     message = " \u00b7 ".join((does, *filter(None, facts)))
