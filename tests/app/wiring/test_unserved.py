@@ -114,6 +114,8 @@ def test_a_critic_that_an_ended_run_went_on_without_is_not_begun(there: Deployme
     left = submit("early", "left")
     there.ended(left)
     last = submit("alone", "last")
+    told = ("coordinator", "run ended")
+    there.until("the end is told to the workers", lambda: any(line["run"] == left for line in there.said(*told)))
     (there.folder / "hold").unlink()
     there.ended(busy, last)
     assert begun.read_text().split() == ["busy", "last"]
