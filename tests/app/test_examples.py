@@ -78,6 +78,7 @@ def test_the_four_ways_for_a_loop_to_end(tmp_path: Path):
 SURE = "score 1.00 >= 0.6, confidence 0.90 >= 0.85"
 
 
+@pytest.mark.check
 def test_the_loops_of_strategos_end_by_quality_change_confidence_and_tests(tmp_path: Path):
     said = run(tmp_path, ROOT / "examples" / "strategos.py").strip().splitlines()
     ends = [line for line in said if line.startswith("-- ")]

@@ -30,6 +30,8 @@ from redraft.events.messages.plan import Plan
 from redraft.events.rabbit.bus import RabbitBus
 from redraft.events.rabbit.structured_events import BATCH
 
+pytestmark = pytest.mark.check
+
 
 @pytest.fixture
 def there(tmp_path: Path) -> Iterator[Deployment]:

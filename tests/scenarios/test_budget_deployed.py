@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.app.deployments import Deployment, deployment
 
+pytestmark = pytest.mark.check
+
 FRUGAL = """
 import asyncio
 from pathlib import Path

@@ -18,6 +18,8 @@ from redraft.app.settings.settings import read_settings
 from redraft.events.bus.port import DELIVERY_LIMIT, partition_of, work_queue
 from redraft.events.rabbit.topology import Kind, Names, queue_arguments
 
+pytestmark = pytest.mark.check
+
 FOREIGN = 1
 
 

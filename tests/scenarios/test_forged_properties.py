@@ -14,6 +14,8 @@ from tests.events.rabbit_server import URL
 from redraft.events.bus.port import INBOX, work_queue
 from redraft.events.rabbit.topology import Kind, Names
 
+pytestmark = pytest.mark.check
+
 PROCESSES = ("coordinator", "worker")
 NUMBER = len(FORGED)
 

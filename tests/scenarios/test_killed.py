@@ -15,6 +15,8 @@ from tests.forked import fork
 from redraft.app import open_readonly, read_settings
 from redraft.events.messages.domain_events import DraftCritiqued, DraftRefined, RunStarted, StepRequested
 
+pytestmark = pytest.mark.check
+
 SCRIPT = Path(__file__).parents[1] / "app" / "killed_run.py"
 APPENDS = 10
 """How often the unkilled run appends: at its start and for each outcome, as `test_every_boundary_is_covered` checks."""

@@ -17,6 +17,8 @@ from tests.forked import Forked, fork
 from redraft.app import open_readonly, read_settings
 from redraft.events.messages.domain_events import DraftCritiqued, DraftRefined, RunStarted, StepRequested
 
+pytestmark = pytest.mark.check
+
 LONGEST = 0.7
 """Seconds from the first sign of life after which a run is killed at the latest: about as long as it takes."""
 

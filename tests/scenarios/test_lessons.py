@@ -225,6 +225,7 @@ def test_the_server_lists_and_strikes_lessons(tmp_path: Path) -> None:
         assert [each["struck_by"] for each in server.get("/stats/lessons")] == [None, None]
 
 
+@pytest.mark.check
 def test_a_deployment_gives_lessons(tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     require_rabbitmq()
     monkeypatch.delenv("REDRAFT_STORE")

@@ -21,6 +21,8 @@ from redraft.events.bus.port import INBOX, work_queue
 from redraft.events.messages.domain_events import RunEnded, StepFailed, StepRequested
 from redraft.events.rabbit.topology import Kind, Names
 
+pytestmark = pytest.mark.check
+
 WRITE, JUDGE, TAKEN = work_queue("generator", "write"), work_queue("critic", "judge"), work_queue("generator", "taken")
 WITHIN = 60.0
 

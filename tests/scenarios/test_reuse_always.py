@@ -101,6 +101,7 @@ def submitted(there: Deployment, brief: str) -> str:
     return said.out.strip()
 
 
+@pytest.mark.check
 def test_a_deployment_takes_the_verdicts_of_another_run(
     tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

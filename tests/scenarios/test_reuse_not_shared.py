@@ -16,6 +16,8 @@ from tests.processes import stop
 from redraft.events.bus.port import INBOX, work_queue
 from redraft.events.messages.domain_events import DraftCritiqued
 
+pytestmark = pytest.mark.check
+
 LLM = """
 name: judged
 steps:

@@ -32,6 +32,8 @@ from redraft.events.messages.domain_events import DraftCritiqued, DraftGenerated
 from redraft.events.postgres import connection as postgres_connection
 from redraft.events.rabbit.bus import RabbitBus
 
+pytestmark = pytest.mark.check
+
 PLAIN = {"sslmode": "disable", "gssencmode": "disable"}
 """Nothing is asked before the protocol begins that the proxy speaks."""
 
@@ -67,7 +69,6 @@ async def head_of(store: str) -> int:
         return await opened.head()
 
 
-@pytest.mark.check
 def test_a_stopped_coordinator_is_overtaken_and_sends_nothing_out_of_order_when_it_goes_on(there: Deployment) -> None:
     assert relay_told(there) == ("warn", "no coordinator relays events yet; up to date; start `redraft coordinator`")
     first = there.start("first", "coordinator")

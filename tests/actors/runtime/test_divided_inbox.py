@@ -77,6 +77,7 @@ async def test_messages_of_all_queues_come_in_the_order_of_each_and_are_settled_
             missing -= set(ids(await inbox.take(10)))
 
 
+@pytest.mark.check
 async def test_a_queue_that_is_given_up_is_left_once_what_was_taken_is_settled(bus: Bus) -> None:
     await bus.publish(FIRST, [message(1)])
     inbox, closing = DividedInbox(bus), asyncio.Event()

@@ -69,6 +69,7 @@ def test_what_nobody_can_read_is_dead_lettered_and_can_be_listed_shown_retried_a
     assert there.json("dead-letters", "list") == []
 
 
+@pytest.mark.check
 def test_a_run_whose_request_was_dead_lettered_goes_on(there: Deployment) -> None:
     """The critic's worker is one that cannot read the request that the relay sent: it finds another body in it."""
     there.start("coordinator", "coordinator")

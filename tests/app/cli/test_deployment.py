@@ -100,6 +100,7 @@ def test_a_run_goes_through_a_coordinator_and_four_workers(tmp_path: Path, each_
         assert there.call("submit", "loop.py:loop", "text", "--wait", "-q", "--max-iterations", "1").code == 3
 
 
+@pytest.mark.check
 def test_a_fresh_start_begins_nothing_again_and_logs_each_run_once(there: Deployment) -> None:
     """The requests are recorded in the moment in which the coordinator takes the lease to relay them."""
     runs = [there.submit() for _ in range(5)]
@@ -126,6 +127,7 @@ def test_the_same_key_is_one_run(there: Deployment) -> None:
     assert there.worked() == STEPS
 
 
+@pytest.mark.check
 def test_a_worker_with_another_version_than_the_plan_says_so_and_so_does_doctor(there: Deployment) -> None:
     begin(there)
     first = there.submit()
@@ -218,6 +220,7 @@ def _have_begun(there: Deployment, steps: int) -> bool:
     return len(there.worked()) >= steps
 
 
+@pytest.mark.check
 def test_a_stream_of_a_log_that_was_set_back_is_filled_anew_once_no_coordinator_runs(there: Deployment) -> None:
     coordinator = there.start("coordinator", "coordinator")
     worker = there.start("worker", "worker", "loop.py")
@@ -258,6 +261,7 @@ async def followed(there: Deployment, number: int) -> list[Recorded]:
         return [await anext(events) for _ in range(number)]
 
 
+@pytest.mark.check
 def test_what_is_under_way_is_not_done_twice_though_it_is_sent_again(on_either: Deployment) -> None:
     """Two critics; the one that has nothing to do gets the copies of what the other is at."""
     (on_either.folder / "hold").touch()
@@ -275,6 +279,7 @@ def test_what_is_under_way_is_not_done_twice_though_it_is_sent_again(on_either: 
     assert Counter(on_either.worked()) == Counter(STEPS * len(runs))
 
 
+@pytest.mark.check
 def test_a_second_sigterm_stops_at_once(there: Deployment) -> None:
     (there.folder / "hold").touch()
     _, judge = begin(there)
@@ -310,6 +315,7 @@ def test_up_runs_all_of_it_in_one_log_and_starts_again_what_dies(on_either: Depl
     assert not [name for name in names if any(_lives(pid) for pid in pids(name))]
 
 
+@pytest.mark.check
 def test_up_goes_on_and_ends_while_what_a_worker_started_holds_its_standard_error(there: Deployment) -> None:
     held, file = there.folder / "held", there.folder / "loop.py"
     held.touch()
@@ -335,6 +341,7 @@ def test_up_goes_on_and_ends_while_what_a_worker_started_holds_its_standard_erro
     assert not any(_lives(pid) for pid in pids())
 
 
+@pytest.mark.check
 def test_up_that_is_killed_leaves_no_process_behind(there: Deployment) -> None:
     up = there.start("up", "up", "loop.py")
 
@@ -347,6 +354,7 @@ def test_up_that_is_killed_leaves_no_process_behind(there: Deployment) -> None:
     there.until("they end", lambda: not any(_lives(pid) for pid in pids()))
 
 
+@pytest.mark.check
 def test_doctor_tells_of_the_broker_and_fills_it_again(there: Deployment) -> None:
     first = there.json("doctor")["checks"]
     assert any(f"queue {there.prefix}.inbox, queue {there.prefix}.dead-letters" in each["message"] for each in first)
@@ -389,6 +397,7 @@ def test_a_health_file_is_there_while_the_process_serves(there: Deployment) -> N
         assert not alive.exists()
 
 
+@pytest.mark.check
 def test_processes_that_are_told_of_another_kind_of_queues_say_so(there: Deployment) -> None:
     coordinator, _ = begin(there)
     there.serving("coordinator")
@@ -418,6 +427,7 @@ def test_processes_that_are_told_of_another_kind_of_queues_say_so(there: Deploym
     assert coordinator.poll() is None
 
 
+@pytest.mark.check
 def test_a_queue_of_requests_of_an_earlier_release_stops_nothing_else_and_is_used_once_it_is_deleted(
     there: Deployment,
 ) -> None:
@@ -485,6 +495,7 @@ def _follow_the_remedy(line: str, postgres: str) -> None:
         Path(remedy.removeprefix("delete ")).unlink()
 
 
+@pytest.mark.check
 def test_a_worker_that_is_told_no_actor_serves_the_module_of_the_settings(there: Deployment) -> None:
     said = there.call("worker", "--role", "critic")
     assert (said.code, said.err.count("\n")) == (2, 1)
@@ -540,6 +551,7 @@ def test_two_coordinators_share_the_runs_of_one_store(there: Deployment) -> None
     assert sorted(there.worked()) == sorted(STEPS * 3)
 
 
+@pytest.mark.check
 def test_a_fork_is_worked_on_by_the_deployment_and_its_parents_work_is_not_done_again(
     tmp_path: Path, each_store: str
 ) -> None:

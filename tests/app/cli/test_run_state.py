@@ -260,6 +260,7 @@ def test_a_process_of_its_own_begins_shows_and_compares(folder: Path) -> None:
     assert (refused.code, refused.out) == (2, "")
 
 
+@pytest.mark.check
 def test_a_deployment_begins_and_forks_with_values(tmp_path: Path) -> None:
     with deployment(tmp_path) as there:
         (there.folder / "article.py").write_text(STATEFUL)

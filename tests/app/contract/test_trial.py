@@ -76,6 +76,7 @@ def judge(draft):
 """
 
 
+@pytest.mark.check
 def test_our_own_worker_serves_free_steps_and_conditions(there: Deployment) -> None:
     (there.folder / "steps.py").write_text(STEPS)
     there.start("worker", "worker", "steps.py:count", "steps.py:long_enough", "steps.py:judge")
@@ -341,6 +342,7 @@ def looks(monkeypatch: pytest.MonkeyPatch, then: Callable[[], object] = lambda: 
         yield seen
 
 
+@pytest.mark.check
 def test_one_check_right_after_the_other_waits_for_its_reader_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
     with stranger(changed()) as prefix:
         for _ in range(2):
@@ -352,6 +354,7 @@ def test_one_check_right_after_the_other_waits_for_its_reader_to_go(monkeypatch:
     assert seen[-1] == 0
 
 
+@pytest.mark.check
 def test_a_reader_that_never_goes_is_reported_in_one_line_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     with stranger(changed()) as prefix:
         assert checked(monkeypatch, prefix).code == 0
@@ -384,6 +387,7 @@ async def waiting(queue: str) -> int:
         return found.declaration_result.message_count or 0
 
 
+@pytest.mark.check
 def test_what_a_worker_left_in_its_queue_is_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:
     with stranger(lambda command, message: None) as prefix:
         said = checked(monkeypatch, prefix, "--timeout", "5")
@@ -397,6 +401,7 @@ def test_nobody_serves_the_actor(there: Deployment) -> None:
     assert found["faults"][0].startswith(f"nobody reads {there.prefix}.critic.nobody: start the worker, with the ")
 
 
+@pytest.mark.check
 def test_a_check_beside_a_coordinator_is_refused(there: Deployment) -> None:
     there.start("coordinator", "coordinator")
     there.serving("coordinator")

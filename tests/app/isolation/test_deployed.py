@@ -14,6 +14,8 @@ from tests.events.rabbit_server import URL, clear
 
 from redraft.events.messages.domain_events import RunEnded, StepFailed
 
+pytestmark = pytest.mark.check
+
 
 @pytest.fixture
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
@@ -58,7 +60,6 @@ def test_a_worker_with_one_that_hangs_serves_others_on_the_same_connection(deplo
     worker.kill()  # told to end, it would wait for what hangs
 
 
-@pytest.mark.check
 def test_what_kills_each_worker_that_takes_it_is_carried_out_alone_and_lost(deployment: Deployment) -> None:
     deployment.start("up", "up", "isolated.py", "--json")
     deadly = submitted(deployment, "ordinary", "kill")
@@ -71,7 +72,6 @@ def test_what_kills_each_worker_that_takes_it_is_carried_out_alone_and_lost(depl
     assert not failures(deployment, fine)
 
 
-@pytest.mark.check
 def test_workers_that_are_killed_at_random_fail_no_run(deployment: Deployment) -> None:
     (deployment.folder / "hold").touch()
     deployment.start("coordinator", "coordinator")

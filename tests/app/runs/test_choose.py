@@ -351,6 +351,7 @@ def deployed(folder: Path, store: str) -> Iterator[Deployment]:
         asyncio.run(clear(URL, made.prefix, (INBOX, *(work_queue(*key) for key in ACTOR_KEYS))))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.check)])
 def test_a_deployment_chooses_too(tmp_path: Path, kind: str, request: pytest.FixtureRequest) -> None:
     store = request.getfixturevalue("postgres_url") if kind == "postgresql" else f"sqlite:///{tmp_path / 'store.db'}"

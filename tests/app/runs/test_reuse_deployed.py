@@ -12,6 +12,8 @@ from tests.events.rabbit_server import URL, clear, new_prefix, require_rabbitmq
 from redraft.events.bus.port import INBOX, work_queue
 from redraft.events.messages.domain_events import DraftCritiqued
 
+pytestmark = pytest.mark.check
+
 ACTORS = """
 from pathlib import Path
 from redraft.actors import critic, generator, publisher, refiner

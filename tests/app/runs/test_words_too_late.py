@@ -16,6 +16,8 @@ from redraft.events.messages.commands import ApproveDraft, EditDraft, PauseRun, 
 from redraft.events.messages.domain_events import RunPaused
 from redraft.events.messages.envelope import Recorded
 
+pytestmark = pytest.mark.check
+
 ASKED = """
 from redraft.actors import Critique, Workflow, approve, critic, generator
 

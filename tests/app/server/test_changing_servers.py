@@ -17,6 +17,8 @@ from tests.app.deployments import Deployment, deployment
 from tests.app.server.served import LOOP, served
 from tests.app.server.test_deployed import url_of
 
+pytestmark = pytest.mark.check
+
 RUNS = 12
 
 
@@ -118,7 +120,6 @@ def test_a_key_of_another_brief_at_the_other_server_is_refused_also_at_once(
     assert (late.status_code, "was used for another brief" in late.json()["detail"]) == (422, True)
 
 
-@pytest.mark.check
 def test_who_changes_servers_by_the_last_id_has_each_event_once(
     deployed: Deployment, two: tuple[httpx.Client, httpx.Client]
 ) -> None:
@@ -140,7 +141,6 @@ def test_who_changes_servers_by_the_last_id_has_each_event_once(
         assert (ahead.status_code, json.loads(ahead.read())["type"]) == (409, "urn:redraft:problem:another-log")
 
 
-@pytest.mark.check
 def test_who_reads_while_two_coordinators_record_has_each_event_once_though_a_server_is_killed(
     deployed: Deployment, two: tuple[httpx.Client, httpx.Client]
 ) -> None:

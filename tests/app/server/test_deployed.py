@@ -45,6 +45,7 @@ def test_up_serves_too_and_runs_are_begun_steered_and_seen(deployed: Deployment)
         assert again.json()["run"] == run
 
 
+@pytest.mark.check
 def test_dead_letters_are_listed_shown_retried_and_discarded(deployed: Deployment) -> None:
     deployed.start("serve", "serve", "loop.py:loop")
     with httpx.Client(base_url=url_of(deployed, "serve"), timeout=60) as client:

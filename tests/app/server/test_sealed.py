@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import httpx
+import pytest
 from tests.app.deployments import deployment
 from tests.app.server.test_deployed import url_of
+
+pytestmark = pytest.mark.check
 
 
 def test_a_server_without_the_key_begins_nothing_and_goes_on_with_what_it_can_read(

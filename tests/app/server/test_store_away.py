@@ -19,6 +19,8 @@ from tests.processes import logged
 
 from redraft.events.store.lease import LASTS
 
+pytestmark = pytest.mark.check
+
 ADVICE = ", again"
 
 _END_OTHERS = """

@@ -76,6 +76,7 @@ def test_a_run_that_was_begun_can_be_looked_at_and_ends(server: Served, folder: 
     assert {each["consumers"] for each in server.get("/actors")} == {1}
 
 
+@pytest.mark.check
 def test_a_run_is_of_the_trace_of_the_request_that_begins_it(server: Served) -> None:
     caller = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     run = send(server, "/runs", {"workflow": "loop", "brief": "Tides"}, traceparent=caller).json()["run"]
@@ -270,6 +271,7 @@ def test_policies_are_compared_as_on_the_command_line(server: Served) -> None:
     assert table == document("whatif", "--workflow", "loop", "--until", "score >= 0.5", "--until", "score >= 0.9")
 
 
+@pytest.mark.check
 def test_runs_go_on_after_the_server_was_killed(folder: Path) -> None:
     (folder / "hold").touch()
     with served(folder, "loop.py") as running:
@@ -297,6 +299,7 @@ def test_a_step_that_is_under_way_ends_before_the_server_does(folder: Path) -> N
     assert "draft.critiqued.v1" in {each["name"] for each in events(run)}
 
 
+@pytest.mark.check
 def test_one_process_at_a_time_is_the_runtime_of_a_store(server: Served, folder: Path) -> None:
     refused = spawn("serve", "--port", "0", folder=folder)
     assert refused.code == 2

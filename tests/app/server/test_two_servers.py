@@ -14,6 +14,8 @@ from tests.app.server.test_deployed import url_of
 
 from redraft.events.messages.domain_events import DraftApproved, DraftRejected
 
+pytestmark = pytest.mark.check
+
 ASKED = """
 from redraft.actors import Critique, Workflow, approve, critic, generator
 
@@ -108,7 +110,6 @@ def test_tokens_and_links_that_end_at_one_end_at_the_other(deployed: Deployment,
     deployed.until("the token is useless", lambda: two.statuses("/runs") == [401, 401])
 
 
-@pytest.mark.check
 def test_a_decision_by_a_link_that_nobody_records_yet_is_on_its_way(deployed: Deployment, two: Two) -> None:
     run = begun(two, deployed)
     link = deployed.json("token", "invite", run, "--for", "ann", "--url", site(two.one))["link"]
@@ -128,7 +129,6 @@ def test_a_decision_by_a_link_that_nobody_records_yet_is_on_its_way(deployed: De
     assert [type(each.data) for each in decided] == [DraftApproved]
 
 
-@pytest.mark.check
 def test_of_the_same_word_at_both_servers_one_is_recorded_and_the_other_is_refused(
     deployed: Deployment, two: Two
 ) -> None:
@@ -141,7 +141,6 @@ def test_of_the_same_word_at_both_servers_one_is_recorded_and_the_other_is_refus
         assert ("is paused already" if verb == "pause" else "is not paused") in said[1].json()["detail"]
 
 
-@pytest.mark.check
 def test_a_decision_by_a_link_that_came_after_an_edit_leaves_the_link_as_it_was(deployed: Deployment, two: Two) -> None:
     for _ in range(3):
         run = begun(two, deployed)

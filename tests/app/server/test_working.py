@@ -73,6 +73,7 @@ def test_a_worker_that_asks_by_http_does_its_part_of_a_run(server: Served) -> No
     assert (again.status_code, again.json()["type"]) == (409, "urn:redraft:problem:lease-ended")
 
 
+@pytest.mark.check
 def test_an_answer_that_was_acknowledged_outlives_a_server_that_is_killed(home: Path) -> None:
     (home / "away.yaml").write_text(PLAN)
     for _ in range(4):
@@ -85,6 +86,7 @@ def test_an_answer_that_was_acknowledged_outlives_a_server_that_is_killed(home: 
         assert "draft.critiqued.v1" in [each["name"] for each in events(run)]
 
 
+@pytest.mark.check
 def test_an_answer_that_cannot_be_recorded_now_is_told_so(server: Served, home: Path) -> None:
     run = begun(server, workflow="away")
     lease = leased(server)
@@ -235,6 +237,7 @@ def test_a_token_works_for_the_actors_that_it_names_and_the_record_says_so(serve
         assert send(server, "/requests/lease", {"actor": actor, "wait": 0}).status_code == 422
 
 
+@pytest.mark.check
 def test_no_more_is_leased_to_one_than_its_share(home: Path) -> None:
     (home / "loop.py").write_text(LOOP)
     with served(home, "loop.py") as server:
@@ -277,6 +280,7 @@ def test_our_own_worker_works_by_http(home: Path) -> None:
     assert document("audit", run, "--verify")["verified"]
 
 
+@pytest.mark.check
 def test_a_worker_by_http_is_seen_and_stops_when_its_run_is_cancelled(home: Path) -> None:
     held = """    try:
         while (HERE / "hold").exists():

@@ -133,6 +133,7 @@ def test_a_run_in_one_process_is_one_trace(tmp_path: Path, sink: Receiver) -> No
     assert {"redraft.relay.lag", "redraft.projection.lag", "redraft.dead_letters"} <= set(sink.metrics)
 
 
+@pytest.mark.check
 def test_a_server_without_a_broker_has_the_gauges_of_a_deployment(tmp_path: Path) -> None:
     (tmp_path / "loop.py").write_text(LOOP)
     (tmp_path / "hold").touch()  # so that the request has no answer when the gauges are read

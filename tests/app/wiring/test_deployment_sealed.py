@@ -8,6 +8,7 @@ from base64 import b64decode
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from tests.app.deployments import Deployment, deployment
 
 from redraft.events.backends import open_store
@@ -21,6 +22,8 @@ from redraft.events.messages.envelope import Origin
 from redraft.events.messages.plan import Plan, Step
 from redraft.events.rabbit.bus import RabbitBus
 from redraft.events.store.event_store import Append, NewEvent
+
+pytestmark = pytest.mark.check
 
 SAID = "a text that only Ada knows"
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.app.deployments import deployment
 
+pytestmark = pytest.mark.check
+
 ACTORS = """
 from redraft.actors import Critique, critic, generator, publisher
 

@@ -14,6 +14,8 @@ from redraft.events.encryption.cipher import read_master_key
 from redraft.events.encryption.keyring import Encryption
 from redraft.events.messages.domain_events import DomainEvent, DraftCritiqued, DraftRefined, RunEnded, StepFailed
 
+pytestmark = pytest.mark.check
+
 MEND = """
 from redraft.actors import Edit, Issue, Refusal, Revision, critic, generator, publisher, refiner
 

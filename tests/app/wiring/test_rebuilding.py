@@ -19,6 +19,8 @@ from redraft.app.wiring.stores import open_store_of, open_views_of
 from redraft.projections.backends import SHIPPED
 from redraft.projections.engine.projector import catch_up
 
+pytestmark = pytest.mark.check
+
 LOG = busy_log(12)
 
 
@@ -53,7 +55,6 @@ def check(done: Rebuilt) -> None:
     assert done.rows.keys() == {table.name for each in SHIPPED for table in each.tables}
 
 
-@pytest.mark.check
 async def test_both_halves_are_rebuilt_and_compared(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     here: list[set[str]] = []
     rebuild_views = rebuilding.rebuild_views

@@ -15,6 +15,8 @@ from tests.events.rabbit_server import URL, clear
 from redraft.events.bus.port import work_queue
 from redraft.events.messages.domain_events import DraftCritiqued, StateChanged
 
+pytestmark = pytest.mark.check
+
 ACTORS = """
 from redraft.actors import WithState, Workflow, condition, generator, refiner, state, step
 

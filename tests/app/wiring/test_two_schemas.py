@@ -9,6 +9,8 @@ import psycopg
 import pytest
 from tests.app.deployments import Deployment, deployment
 
+pytestmark = pytest.mark.check
+
 
 def run_through(there: Deployment) -> str:
     """Runs one loop with a coordinator and a worker; returns the run's id."""

@@ -15,6 +15,8 @@ from tests.events.rabbit_server import URL
 from redraft.events.bus.port import work_queue
 from redraft.events.messages.domain_events import RunEnded, StepFailed
 
+pytestmark = pytest.mark.check
+
 PANEL = """
 import time
 from pathlib import Path

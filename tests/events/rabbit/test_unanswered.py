@@ -16,6 +16,8 @@ from redraft.events.rabbit.bus import RabbitBus
 from redraft.events.rabbit.publisher import Destination
 from redraft.events.rabbit.survey import Survey
 
+pytestmark = pytest.mark.check
+
 DEADLINE = 60.0
 
 
