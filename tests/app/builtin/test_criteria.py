@@ -95,7 +95,11 @@ async def test_a_program_prints_its_scores_by_criterion():
 
 @pytest.mark.parametrize(
     ("code", "fault"),
-    [("print(7)", "printed no critique as JSON"), ("print('{\"score\": 5}')", "no score for accuracy")],
+    [
+        ("print(7)", "printed no critique as JSON"),
+        ("print('{\"x\":' + '[' * 5000)", "printed no critique as JSON"),
+        ("print('{\"score\": 5}')", "no score for accuracy"),
+    ],
 )
 async def test_a_program_that_prints_no_such_critique_fails(code: str, fault: str):
     outcome = await program(code, "json")

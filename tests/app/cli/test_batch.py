@@ -206,6 +206,7 @@ def test_the_file_that_out_names_is_one_for_each_run(folder: Path) -> None:
         ("one\n", "briefs.jsonl:1: JSON is malformed"),
         ('{"text": "a", "id": "x"}\n{"text": "b", "id": "x"}\n', "briefs.jsonl:2: the id 'x' is that of line 1"),
         ("\n\n", "there is no brief in it"),
+        ('{"text": "a", "state": {"x": %s}}' % ("[" * 5_000 + "]" * 5_000), "briefs.jsonl:1: "),
         ('"\udcff"'.encode("utf-8", "surrogateescape").decode("latin-1"), "briefs.jsonl:1: "),
     ],
 )

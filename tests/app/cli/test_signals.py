@@ -59,3 +59,28 @@ def test_the_second_signal_ends_a_process_in_which_code_hangs(home: Path, verb: 
             assert process.wait(60) in (128 + signal.SIGTERM, 128 + signal.SIGINT)
         finally:
             process.kill()
+
+
+def times_rested(pid: int) -> int:
+    """How often the main thread has had nothing to do: once more after it has taken a signal."""
+    status = Path(f"/proc/{pid}/task/{pid}/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("voluntary_ctxt_switches")]
+    return int(line.split()[1])
+
+
+@pytest.mark.parametrize("verb", [("rebuild", "hangs.py:own"), ("projections", "show", "hangs.py:own")], ids=" ".join)
+def test_the_second_interrupt_ends_a_command_in_which_a_projection_hangs(home: Path, verb: tuple[str, ...]) -> None:
+    (home / "hangs.py").write_text(HANGS)
+    said("run", "prose", "Tides come in.", "--quiet")
+    quicker = {"redraft.app.cli.shared.signals.LATEST": 20}
+    files = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with fork("redraft", *verb, folder=home, environment=environment(home, {}), quicker=quicker, **files) as process:
+        try:
+            until((home / "at").exists)
+            rests = times_rested(process.pid)
+            process.send_signal(signal.SIGINT)
+            until(lambda: times_rested(process.pid) > rests)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 128 + signal.SIGINT
+        finally:
+            process.kill()

@@ -42,7 +42,7 @@ asyncio.run(main())
 LEAVING = """
 import os, subprocess, sys
 
-sys.stderr.write(f"{os.getpid()}\\nthe last words")
+sys.stderr.write(f"{os.getpid()}\\n{'[' * 5000}\\nthe last words")
 sys.stderr.flush()
 subprocess.Popen(["sh", "-c", "while [ -e held ]; do sleep 0.1; done"], start_new_session=True)
 """

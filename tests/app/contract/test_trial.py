@@ -225,6 +225,7 @@ def test_a_stranger_that_follows_the_contract_fits(answer: Any, monkeypatch: pyt
             "its header cloudEvents:causationid is ''; give the cloudEvents:id of",
         ),
         (changed(raw=b"no JSON"), "its body is not JSON"),
+        (changed(raw=b"[" * 50_000), "its body is not JSON"),
         (changed({"critique": {"score": 7, "critic": "stranger"}}), "its body: critique.score: 7 is greater than the"),
         (changed({"critique": {"critic": "stranger"}}), "its body: critique: 'score' is a required property"),
         (changed({"critique": {"score": 1}}), "its body: critique.critic is ''; give the actor, 'stranger'"),

@@ -255,6 +255,8 @@ def refused(told: str) -> None:
 
 Change: TypeAlias = Callable[[Lines], Lines]
 
+DEEP = b"[" * 5_000 + b"]" * 5_000
+
 
 @pytest.mark.parametrize(
     ("change", "told"),
@@ -273,6 +275,8 @@ Change: TypeAlias = Callable[[Lines], Lines]
         (lambda all_: [*all_, all_[1]], "in line 21: there is more after its end"),
         (lambda all_: [*all_[:3], b"{}\n", *all_[3:]], "in line 4: it is not an event"),
         (lambda all_: [*all_[:3], b"junk\n", *all_[3:]], "in line 4: it is not an event"),
+        (lambda all_: [*all_[:3], b'{"x":' + DEEP + b"}\n", *all_[3:]], "in line 4: it is not an event"),
+        (lambda all_: [b'{"x":' + DEEP + b"}\n", *all_[1:]], "archive is not an archive of Redraft"),
         (lambda all_: [*all_[:3], all_[3].replace(b"write", b"right"), *all_[4:]], "is not what was recorded"),
         (
             lambda all_: [b'{"redraft_archive":2,"made":"2026-03-01T12:00:00Z"}\n', *all_[1:]],

@@ -205,11 +205,13 @@ def refused(*arguments: str) -> Said:
 
 def test_what_cannot_be_used_is_told(signed: dict[str, Any]):
     Path("junk").write_text("no key")
+    Path("deep").write_text('{"x":' + "[" * 5_000)
     for arguments, told in (
         (("--against", "now.json", "--public-key", "b.pem.pub"), "was signed with another key"),
         (("--against", "now.json", "--public-key", "a.pem"), "is not a public Ed25519 key"),
         (("--against", "now.json"), "--against needs the public key"),
         (("--against", "junk", "--public-key", "a.pem.pub"), "junk is not a checkpoint"),
+        (("--against", "deep", "--public-key", "a.pem.pub"), "deep is not a checkpoint"),
         (("--against", "nowhere", "--public-key", "a.pem.pub"), "nowhere cannot be read"),
         (("--checkpoint", "x.json"), "--checkpoint needs a key"),
         (("--checkpoint", "x.json", "--key", "junk"), "is not a private Ed25519 key"),

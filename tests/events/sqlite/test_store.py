@@ -438,6 +438,29 @@ async def test_a_disk_without_space_is_no_sign_of_tampering(tmp_path: Path, note
     assert type(caught.value) is StoreError
 
 
+@pytest.mark.parametrize("happens", ["deleted", "moved", "replaced"])
+async def test_nothing_is_recorded_in_a_file_that_is_not_there_any_more(
+    tmp_path: Path, notes: Notes, happens: str
+) -> None:
+    file, away = tmp_path / "log.db", tmp_path / "away.db"
+    async with open_store(f"sqlite:///{file}") as store:
+        (first,) = await append_to(store, "r", 0, notes("one"))
+        file.unlink() if happens == "deleted" else file.rename(away)
+        if happens == "replaced":
+            with closing(connect(file, creates=True)) as another:
+                another.execute("PRAGMA user_version = 1")
+        for _ in range(2):
+            with pytest.raises(StoreError, match="deleted or moved while it was in use"):
+                await store.append("r", 1, notes("two"), first.hash)
+        assert file.exists() == (happens == "replaced")
+        if happens == "moved":
+            away.rename(file)
+            await append_to(store, "r", 1, notes("two"))
+    if happens == "moved":
+        async with open_store(f"sqlite:///{file}") as store:
+            assert await store.verify("r") == 2
+
+
 async def test_a_damaged_file_is_told(tmp_path: Path, notes: Notes) -> None:
     path = tmp_path / "log.db"
     async with open_store(url(path)) as store:

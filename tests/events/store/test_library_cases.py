@@ -40,6 +40,7 @@ class WithoutRules(SQLiteRecorder):
 
 
 def sqlite_recorder(path: Path) -> SQLiteRecorder:
+    path.touch()
     recorder = WithoutRules(Datastore(path))
     recorder.create_table()
     return recorder

@@ -228,6 +228,23 @@ async def test_a_rebuild_of_what_fails_stops_and_leaves_the_old_rows(place: Stor
         assert state.building.failed == BAD
 
 
+async def test_a_rebuild_of_what_failed_at_the_first_event_stops_there_again_and_the_others_are_rebuilt(
+    place: StorageLocation,
+) -> None:
+    never = Projection("counts", 1, (COUNTS,), raising)
+    for _ in range(2):
+        told: list[Notice] = []
+        async with open_views(place, (never, RUNS), told.append) as views, asyncio.timeout(60):
+            assert await rebuild(views, ListLog(LOG)) == len(LOG)
+            state, runs = await views.states()
+            assert (state.position, state.failed, state.building) == (0, 1, None)
+            assert (runs.position, runs.failed, runs.building) == (len(LOG), 0, None)
+            assert [type(each) for each in told].count(Stopped) == 1
+    async with open_views(place, (MENDED, RUNS)) as views:
+        await rebuild(views, ListLog(LOG))
+        assert await total(views) == len(LOG)
+
+
 @pytest.mark.parametrize("at", [1, BAD, len(LOG)])
 @pytest.mark.parametrize("refused", [{"name": "x", "count": None}, {"name": "x", "count": 2**63}])
 async def test_rows_that_the_place_refuses_stop_their_projection_among_all_the_others(

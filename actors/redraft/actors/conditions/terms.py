@@ -6,6 +6,7 @@ import ast
 import math
 import re
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Final, NoReturn, cast, get_args
 
 import msgspec
@@ -303,6 +304,7 @@ def _reference(node: ast.expr, what: str = "no criterion or measure", such_as: s
             raise fault_at(node, "write a criterion here, such as accuracy, or judge.accuracy")
 
 
+@lru_cache(maxsize=256)  # a plan is checked often, and its names are compared with each word
 def reserved(name: str) -> str:
     """Returns the word of conditions that a criterion cannot be named as, or nearly as; empty when there is none."""
     return next(iter(get_close_matches(name, _KNOWN, n=1, cutoff=_NEAR)), "")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from redraft.app.cli.shared.exit_codes import USAGE, exit_code_of
+from redraft.app.cli.shared.exit_codes import INTERRUPTED, USAGE, exit_code_of
 from redraft.app.cli.shared.streams import open_streams
 from redraft.app.cli.verb_list import GROUPS, VERBS
 from redraft.app.process.library_logs import quiet
@@ -96,7 +96,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Does what the command line (or `arguments`) says; returns the exit code."""
     open_streams()
     with quiet():
-        return exit_code_of(lambda: _commands()(args=arguments, prog_name="redraft", standalone_mode=False))
+        code = exit_code_of(lambda: _commands()(args=arguments, prog_name="redraft", standalone_mode=False))
+    if code == INTERRUPTED and arguments is None:
+        from redraft.app.cli.shared.signals import end_soon
+
+        end_soon(code)  # a thread in which code of a user's hangs would be waited for
+    return code
 
 
 @cache

@@ -292,7 +292,7 @@ def _decode(body: bytes) -> object:
     """Returns the value of a JSON body; None when it is not JSON."""
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -22,6 +22,7 @@ from redraft.app.workflows.actor_registry import build_actor_registry
 from redraft.app.workflows.publish_targets import ActorEnvironment
 from redraft.app.workflows.sources import prepare
 from redraft.events.errors import CodecError, ContentError, InputError, RedraftError, SetAside, Tampered
+from redraft.events.messages.codec import UNREADABLE
 from redraft.events.messages.commands import StartRun
 from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief, Files, checked
 from redraft.events.messages.plan import Plan
@@ -159,7 +160,7 @@ def _item(path: Path, number: int, line: bytes, limit: int, tags: tuple[str, ...
         item = _Written(decoded) if isinstance(decoded, str) else decoded
         checked(item.text, "brief", limit)
         own = check_tags((*tags, *item.tags))
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise InputError(f"{path}:{number}: {error}; {_FORM}") from None
     except (ContentError, InputError) as error:
         raise InputError(f"{path}:{number}: {error}") from None

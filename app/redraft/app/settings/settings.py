@@ -31,6 +31,7 @@ from redraft.app.settings.openid import OidcSettings
 from redraft.events.backends import parse_store_url
 from redraft.events.bus.port import PARTITIONS
 from redraft.events.errors import InputError
+from redraft.events.messages.codec import UNREADABLE
 from redraft.events.messages.content import MAX_DRAFT_BYTES
 
 MILLION: Final = 1_000_000
@@ -380,5 +381,5 @@ def _book() -> Path:
 def _known() -> dict[str, str]:
     try:
         return msgspec.json.decode(_book().read_bytes(), type=dict[str, str])
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, *UNREADABLE):
         return {}

@@ -13,6 +13,7 @@ import msgspec
 from redraft.app.process.lifecycle import together
 from redraft.events.bus.port import INBOX, LARGEST_BODY, LARGEST_REQUEST, BusMessage, Consumer, DeadLetter, Delivery, T
 from redraft.events.errors import BusError, CodecError, InputError
+from redraft.events.messages.codec import UNREADABLE
 from redraft.events.rabbit.structured_events import read_structured, structured
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class HttpBus:
         try:
             leased = msgspec.json.decode(found.content, type=_Leased)
             bus_message = read_structured(bytes(leased.command))
-        except (msgspec.MsgspecError, CodecError) as error:
+        except (*UNREADABLE, CodecError) as error:
             raise InputError(f"{self._client.base_url} is no `redraft serve` of this release: {error}") from None
         self._leases[bus_message.origin.id] = leased.lease
         return leased.lease, leased.delivery, bus_message
@@ -269,7 +270,7 @@ def _detail(found: httpx.Response) -> str:
     """Returns what a problem says."""
     try:
         told = msgspec.json.decode(found.content, type=dict[str, Any]).get("detail")
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         told = None
     return str(told or f"HTTP {found.status_code}")[:500]
 

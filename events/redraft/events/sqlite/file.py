@@ -89,13 +89,13 @@ _LINES: Final = {
 _Result = TypeVar("_Result")
 
 
-def connect(path: Path, seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
+def connect(path: Path, seconds: float = BUSY_SECONDS, *, creates: bool = False) -> sqlite3.Connection:
     """Opens a connection in autocommit mode that syncs every commit, and overwrites deleted data with zeros.
 
-    So the key of an erased run remains nowhere in the file. A statement waits `seconds` for others. Raises
-    sqlite3.Error.
+    So the key of an erased run remains nowhere in the file. A statement waits `seconds` for others. With `creates` a
+    file that is missing is made. Raises sqlite3.Error.
     """
-    connection = open_connection(path, seconds)
+    connection = open_connection(path, seconds, creates=creates)
     try:
         for setting, value in _SETTINGS.items():
             connection.execute(f"PRAGMA {setting}={value}")
@@ -110,11 +110,11 @@ def connect(path: Path, seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     return connection
 
 
-def open_connection(path: Path, seconds: float, cached: int = 128) -> sqlite3.Connection:
+def open_connection(path: Path, seconds: float, cached: int = 128, *, creates: bool = True) -> sqlite3.Connection:
     """Opens a SQLite file in autocommit mode, for any thread. Only its owner may read what this makes."""
     is_new = not path.exists()
     connection = sqlite3.connect(
-        _uri(path, "mode=rwc"),
+        _uri(path, "mode=rwc" if creates else "mode=rw"),
         uri=True,
         timeout=seconds,
         isolation_level=None,
@@ -231,7 +231,7 @@ def prepare(path: Path, table: str, statements: Sequence[str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"folder {path.parent} cannot be made: {error.strerror}; name another folder") from error
-    with store_errors(f"store {path}"), closing(connect(path)) as connection:
+    with store_errors(f"store {path}"), closing(connect(path, creates=True)) as connection:
         when_free(lambda: _lay_out(connection, path, (*statements, *triggers_of(table).values())))
         when_free(lambda: _log_ahead(connection, path))
 

@@ -155,7 +155,9 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
 
     def __init__(self, datastore: SQLiteDatastore) -> None:
         super().__init__(datastore)
-        writer = SharedConnection(partial(connect, Path(datastore.pool.db_name)), _errors_of_the_library)
+        self._path = Path(datastore.pool.db_name)
+        self._file: tuple[int, int] | None = None
+        writer = SharedConnection(partial(connect, self._path), _errors_of_the_library)
         self.writing, self.close_writer = writer.lend, writer.close
         self._is_patient = True
         self._usual_seconds = 0.0
@@ -172,6 +174,7 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
                 when_free(lambda: add_rules(connection, self.events_table_name))
             self._has_rules = True
         if not 0 < len(stored_events) <= _MOST_ROWS:
+            self._require_same_file()
             return super().insert_events(stored_events, **kwargs)
         with self.writing() as connection:
             return self._insert(connection, stored_events, patient=True)
@@ -190,6 +193,7 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
     def _insert(
         self, connection: sqlite3.Connection, rows: Sequence[StoredEvent] | Sequence[NewRow], *, patient: bool
     ) -> Sequence[int]:
+        self._require_same_file()
         if patient != self._is_patient:
             for setting in _PATIENT if patient else _IMPATIENT:
                 connection.execute(setting)
@@ -202,6 +206,21 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
         self._usual_seconds += (time.perf_counter() - begun - self._usual_seconds) / _SMOOTHING
         self.quick_commits = self.quick_commits + 1 if self._usual_seconds < QUICK else 0
         return list(range(last - len(rows) + 1, last + 1))
+
+    def _require_same_file(self) -> None:
+        """Raises OperationalError when another file, or none, is where the first events were recorded.
+
+        SQLite would go on writing into the file that was deleted or moved, and nobody would read it again.
+        """
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            now = None
+        else:
+            now = found.st_dev, found.st_ino
+        self._file = self._file or now
+        if now is None or now != self._file:
+            raise OperationalError("its file was deleted or moved while it was in use; put it back, with its -wal file")
 
     def select_events(
         self,

@@ -16,6 +16,7 @@ from typing import Final, Self, TypeVar
 import msgspec
 
 from redraft.events.errors import InputError, StoreError
+from redraft.events.messages.codec import UNREADABLE
 from redraft.events.messages.envelope import Entry
 from redraft.events.store.event_store import Threads
 from redraft.projections.engine.positions import AsideRun, Positions, Progress, shadow_name
@@ -277,7 +278,7 @@ class Views:
             raise
         try:
             return [decode(cells) for cells in found]
-        except (msgspec.MsgspecError, OverflowError, ValueError) as error:
+        except (*UNREADABLE, OverflowError, ValueError) as error:
             raise self._storage.damage_error() from error
 
     def _write(self, batch: Sequence[Entry], after: int, names: Sequence[str]) -> tuple[int, int]:

@@ -277,6 +277,7 @@ class Writer:
     def _open_target(self, transaction: _Transaction, projection: Projection) -> Target:
         rebuilt = projection.name in self._rebuilt
         name = self._positions.open(transaction.cursor, projection, transaction.checkpoints, rebuilt=rebuilt)
+        self._rebuilt.discard(name)  # those at the beginning of the log are rebuilt where they are
         return Target(projection, name)
 
     def _project(self, transaction: _Transaction, target: Target, batch: Sequence[Entry]) -> Target:
@@ -386,13 +387,12 @@ class Writer:
         return True
 
     def _stop(self, projection: Projection, failed: int, error: str) -> None:
-        name = projection.name
         with self._transaction() as transaction:
             checkpoint_name = self._open_target(transaction, projection).checkpoint_name
             self._positions.fail(transaction.cursor, checkpoint_name, failed, error)
             checkpoint = self._positions.checkpoints(transaction.cursor)[checkpoint_name]
-        self._stopped[name] = checkpoint
-        self._notices.append(Stopped(name, checkpoint.position, failed, error))
+        self._stopped[projection.name] = checkpoint
+        self._notices.append(Stopped(projection.name, checkpoint.position, failed, error))
 
 
 def _lowest_position(transaction: _Transaction, checkpoint_names: Iterable[str], end: int) -> int:

@@ -40,6 +40,7 @@ from redraft.app.builtin.support.workspace import (
     workspace,
 )
 from redraft.events.errors import ContentError, PermanentError, StepError
+from redraft.events.messages.codec import UNREADABLE
 from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief, Critique, Draft, History, Number, Revision
 from redraft.events.messages.folders import File
 from redraft.events.messages.plan import Option
@@ -132,7 +133,7 @@ def _printed_critique(answer: Answer, options: CriticOptions) -> dict[str, Any]:
 def _printed_fields(answer: Answer, raw: bytes, what: str, example: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(raw, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise PermanentError(f"{answer.name}: it printed no {what} as JSON, such as {example}: {error}") from None
 
 

@@ -205,7 +205,7 @@ def _drain(process: SubprocessTransport) -> None:
 
 def _as_json(name: str, line: str) -> str:
     """A line of the log as it is, and any other as one."""
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         if isinstance(json.loads(line), dict):
             return line
     return json.dumps({"process": name, "event": line}, ensure_ascii=False)

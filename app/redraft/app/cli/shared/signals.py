@@ -78,9 +78,14 @@ def _pass_on(read: socket.socket, to_loop: int) -> None:
                 os.write(to_loop, number)
             came += [each for each in number if each in _SIGNALS]
             if len(came) == 2:
-                end = Timer(LATEST, os._exit, (128 + came[0],))
-                end.daemon = True
-                end.start()
+                end_soon(128 + came[0])
+
+
+def end_soon(code: int) -> None:
+    """Ends the process with this exit code after `LATEST` seconds, if it has not ended by then."""
+    end = Timer(LATEST, os._exit, (code,))
+    end.daemon = True
+    end.start()
 
 
 async def until_done(

@@ -20,6 +20,7 @@ from redraft.app.server.access.openid import OpenId, SignIn
 from redraft.app.server.access.sessions import SIGN_IN_COOKIE
 from redraft.app.server.problems import Refused
 from redraft.app.settings.openid import CALLBACK
+from redraft.events.messages.codec import UNREADABLE
 
 _PATIENCE: Final = 600
 """Seconds that somebody may take at the provider."""
@@ -72,7 +73,7 @@ def _begun(visit: Visit) -> SignIn | None:
     kept = visit.request.cookies.get(_cookie(visit), "")
     try:
         return msgspec.json.decode(urlsafe_b64decode(kept), type=SignIn)
-    except (ValueError, msgspec.MsgspecError):
+    except (ValueError, *UNREADABLE):
         return None
 
 

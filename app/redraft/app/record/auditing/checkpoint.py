@@ -32,6 +32,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from redraft.events.errors import InputError, Tampered
+from redraft.events.messages.codec import UNREADABLE
 from redraft.events.store.verification import Fault, Report
 
 REMEDY = "`redraft key signing FILE` makes a pair"
@@ -147,7 +148,7 @@ def read_checkpoint(path: Path, key: Ed25519PublicKey) -> Checkpoint:
         file = msgspec.json.decode(path.read_bytes(), type=_File)
     except OSError as error:
         raise InputError(f"checkpoint {path} cannot be read: {error.strerror}") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         raise InputError(f"{path} is not a checkpoint; redraft audit --all --checkpoint FILE writes one") from None
     if file.key != _fingerprint(key):
         raise InputError(f"checkpoint {path} was signed with another key; give the public key that belongs to it")
@@ -155,7 +156,7 @@ def read_checkpoint(path: Path, key: Ed25519PublicKey) -> Checkpoint:
         raise Tampered(f"checkpoint {path} was changed: its signature does not fit")
     try:
         held = msgspec.json.decode(file.checkpoint, type=Checkpoint)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise InputError(f"checkpoint {path} is of a later version of Redraft: {error}") from None
     return held
 

@@ -19,7 +19,7 @@ import msgspec
 import zstandard
 
 from redraft.events.errors import InputError, Tampered
-from redraft.events.messages.codec import verify_content
+from redraft.events.messages.codec import UNREADABLE, verify_content
 from redraft.events.messages.content import MAX_DRAFT_BYTES
 from redraft.events.store.raw_rows import RawRow
 
@@ -157,7 +157,7 @@ def read_archive(path: Path, draft_limit: int = MAX_DRAFT_BYTES) -> Iterator[Ite
 def _check_head(path: Path, line: bytes) -> bytes:
     try:
         head = msgspec.json.decode(line, type=_Head)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         raise InputError(f"{path} is not an archive of Redraft; redraft export -o FILE writes one") from None
     if head.redraft_archive > FORMAT:
         raise InputError(f"archive {path} was written by a later version of Redraft; upgrade Redraft")
@@ -196,7 +196,7 @@ def _parse_item(path: Path, number: int, line: bytes) -> Item | End:
         return _parse_event(line)
     except Tampered as error:
         _refuse(path, number, str(error))
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         _refuse(path, number, "it is not an event")
 
 

@@ -28,7 +28,7 @@ from redraft.app.record.waiting import awaits_nothing
 from redraft.events.backends import open_store
 from redraft.events.bus.port import LONGEST_ATTRIBUTE, size_of
 from redraft.events.errors import CodecError, EncryptionKeyMissing, InputError, Tampered
-from redraft.events.messages.codec import GENESIS, decode_event, link_of
+from redraft.events.messages.codec import GENESIS, UNREADABLE, decode_event, link_of
 from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief
 from redraft.events.messages.domain_events import RunErased
 from redraft.events.messages.envelope import Recorded
@@ -101,7 +101,7 @@ async def _find_active(rows: RowCopier, head: int, since: datetime) -> frozenset
 def _time_of(row: RawRow) -> datetime:
     try:
         return _TIMES.decode(_bytes_of(row)).time
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise Tampered(
             f"event {row.version} of run {row.run} ({row.name}) is not what was recorded: it cannot be read"
         ) from error

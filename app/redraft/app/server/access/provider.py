@@ -19,6 +19,7 @@ from joserfc.jwk import KeySet
 
 from redraft.app.server.problems import Refused
 from redraft.app.settings.openid import OidcSettings, is_safe
+from redraft.events.messages.codec import UNREADABLE
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -154,7 +155,7 @@ class Provider:
                 answered = await self._client.request("GET", address, withhold_token=True)
                 answered.raise_for_status()
             return msgspec.json.decode(answered.content, type=kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except UNREADABLE:
             raise self._nonsense(f"what it says at {address} cannot be read") from None
         except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
             raise self._trouble(error) from None

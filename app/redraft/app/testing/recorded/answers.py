@@ -19,6 +19,7 @@ from redraft.actors.runtime.working.returned_values import InvalidResult
 from redraft.actors.workflow.actor import TAKES, Actor
 from redraft.actors.workflow.context import ConditionFacts, Context, WithState
 from redraft.events.errors import ContentError, InputError, PermanentError, StepError
+from redraft.events.messages.codec import UNREADABLE
 from redraft.events.messages.content import Critique, Draft, History, Mark, Receipt, Revision, new_draft
 from redraft.events.messages.plan import Role
 from redraft.events.messages.run_state import Values
@@ -63,7 +64,7 @@ def read_answers(path: Path) -> tuple[Answer, ...]:
         return msgspec.json.decode(path.read_bytes(), type=tuple[Answer, ...])
     except FileNotFoundError:
         return ()
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (OSError, *UNREADABLE) as error:
         raise InputError(f"{path}: these are no recorded answers: {error}; record them again") from None
 
 
