@@ -15,8 +15,6 @@ from tests.forked import fork
 from redraft.app import open_readonly, read_settings
 from redraft.events.messages.domain_events import DraftCritiqued, DraftRefined, RunStarted, StepRequested
 
-pytestmark = pytest.mark.check
-
 SCRIPT = Path(__file__).parents[1] / "app" / "killed_run.py"
 APPENDS = 10
 """How often the unkilled run appends: at its start and for each outcome, as `test_every_boundary_is_covered` checks."""
@@ -56,6 +54,7 @@ def unkilled(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("number", range(1, APPENDS + 1))
 async def test_a_run_that_is_killed_at_an_append_ends_as_if_it_had_not_been(

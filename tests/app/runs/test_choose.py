@@ -352,7 +352,7 @@ def deployed(folder: Path, store: str) -> Iterator[Deployment]:
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.check)])
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_a_deployment_chooses_too(tmp_path: Path, kind: str, request: pytest.FixtureRequest) -> None:
     store = request.getfixturevalue("postgres_url") if kind == "postgresql" else f"sqlite:///{tmp_path / 'store.db'}"
     with deployed(tmp_path, store) as there:

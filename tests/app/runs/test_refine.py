@@ -29,7 +29,8 @@ from redraft.actors import (
     score,
     step,
 )
-from redraft.app import Settings, open_local, open_readonly, read_settings, refine
+from redraft.app import Result, Settings, open_local, open_readonly, read_settings, refine
+from redraft.app.runs.refine import Ended, Item, run_batch
 from redraft.events.bus.port import BusMessage, work_queue
 from redraft.events.errors import BusError, ContentError, InputError, NoSuchRun
 from redraft.events.messages.codec import encode_message
@@ -40,6 +41,7 @@ from redraft.events.messages.domain_events import (
     ApprovalRequested,
     DraftCritiqued,
     RunEnded,
+    RunStarted,
     StepFailed,
     StepRequested,
 )
@@ -103,6 +105,33 @@ async def test_the_same_key_is_the_same_run_and_is_refused_for_another_brief(set
     with pytest.raises(InputError, match="key 'k' was used for another brief: run k"):
         await refine(workflow(first=counted), "another brief", key="k", settings=settings)
     assert calls == 1
+
+
+async def test_two_batches_at_once_with_other_tags_give_nobody_the_runs_of_the_other(settings: Settings):
+    plan = workflow().plan
+    keys = [f"k{number}" for number in range(30)]
+    ended: dict[str, list[Ended]] = {"one": [], "other": []}
+
+    async def batch(tag: str) -> None:
+        items = [Item(number, key, Brief("abcdefgh"), (tag,)) for number, key in enumerate(keys)]
+        async with open_local(settings, workflow().actors.values()) as runtime:
+            await run_batch(runtime, plan, items, keys, 30, ended[tag].append)
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(batch("one"), batch("other"))
+    given: dict[str, set[str]] = {"one": set(), "other": set()}
+    async with open_readonly(settings) as log:
+        for tag, results in ended.items():
+            assert len(results) == len(keys)
+            for each in results:
+                if isinstance(each.end, Result):
+                    (started, *_) = await log.client.history(each.run)
+                    assert isinstance(started.data, RunStarted)
+                    assert started.data.tags == (tag,)
+                    given[tag].add(each.run)
+                else:
+                    assert "was used for other tags" in str(each.end)
+    assert len(given["one"] | given["other"]) == len(keys)
 
 
 async def test_a_step_that_fails_is_tried_again_and_that_is_no_iteration(settings: Settings):

@@ -27,6 +27,7 @@ from tests.events.fitting import ROWS, Fitting
 
 from redraft.events.backends import open_recorder, open_store
 from redraft.events.errors import CodecError, Conflict, IncompatibleStore, InputError, StoreError, Tampered
+from redraft.events.messages.codec import GENESIS
 from redraft.events.messages.envelope import Recorded, Unreadable
 from redraft.events.sqlite.file import APPLICATION_ID, SCHEMA_VERSION, connect, when_free
 from redraft.events.sqlite.recorder import SQLiteRecorder
@@ -438,11 +439,30 @@ async def test_a_disk_without_space_is_no_sign_of_tampering(tmp_path: Path, note
     assert type(caught.value) is StoreError
 
 
-@pytest.mark.parametrize("happens", ["deleted", "moved", "replaced"])
+async def test_a_relative_path_is_that_of_the_folder_in_which_it_was_opened(
+    tmp_path: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with open_store("sqlite:///log.db") as store:
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        await append_to(store, "r", 0, notes("one"))
+        assert await store.verify("r") == 1
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.parametrize("happens", ["deleted", "moved", "replaced", "before the first event"])
 async def test_nothing_is_recorded_in_a_file_that_is_not_there_any_more(
     tmp_path: Path, notes: Notes, happens: str
 ) -> None:
     file, away = tmp_path / "log.db", tmp_path / "away.db"
+    if happens == "before the first event":
+        async with open_store(f"sqlite:///{file}") as store:
+            file.rename(away)
+            file.touch()
+            with pytest.raises(StoreError, match="deleted, moved or replaced"):
+                await append_to(store, "r", 0, notes("one"))
+        return
     async with open_store(f"sqlite:///{file}") as store:
         (first,) = await append_to(store, "r", 0, notes("one"))
         file.unlink() if happens == "deleted" else file.rename(away)
@@ -450,7 +470,7 @@ async def test_nothing_is_recorded_in_a_file_that_is_not_there_any_more(
             with closing(connect(file, creates=True)) as another:
                 another.execute("PRAGMA user_version = 1")
         for _ in range(2):
-            with pytest.raises(StoreError, match="deleted or moved while it was in use"):
+            with pytest.raises(StoreError, match="deleted, moved or replaced while it was in use"):
                 await store.append("r", 1, notes("two"), first.hash)
         assert file.exists() == (happens == "replaced")
         if happens == "moved":
@@ -459,6 +479,16 @@ async def test_nothing_is_recorded_in_a_file_that_is_not_there_any_more(
     if happens == "moved":
         async with open_store(f"sqlite:///{file}") as store:
             assert await store.verify("r") == 2
+
+
+async def test_a_folder_that_a_file_has_replaced_is_told(tmp_path: Path, notes: Notes) -> None:
+    folder = tmp_path / "folder"
+    async with open_store(f"sqlite:///{folder / 'log.db'}") as store:
+        await append_to(store, "r", 0, notes("one"))
+        folder.rename(tmp_path / "away")
+        folder.touch()
+        with pytest.raises(StoreError, match="deleted, moved or replaced"):
+            await store.append("s", 0, notes("two"), GENESIS)
 
 
 async def test_a_damaged_file_is_told(tmp_path: Path, notes: Notes) -> None:

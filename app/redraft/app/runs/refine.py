@@ -193,11 +193,14 @@ async def run_batch(
     waiting = iter(zip(items, keys, strict=True))
 
     async def end_of(item: Item, key: str) -> Ended:
-        run = ""
+        run, sent, by = "", list[StartRun](), "redraft run --batch"
         try:
-            run = await client.submit(plan, item.brief, key=key, tags=item.tags, by="redraft run --batch", files=files)
+            run = await client.submit(plan, item.brief, key=key, tags=item.tags, by=by, files=files, sent=sent.append)
+            await client.require_own(sent[0])
             return Ended(item.line, item.id, run, await client.wait(run))
-        except (InputError, SetAside, CodecError, Tampered) as error:
+        except InputError as error:
+            return Ended(item.line, item.id, "", error)
+        except (SetAside, CodecError, Tampered) as error:
             return Ended(item.line, item.id, run, error)
 
     async def work() -> None:

@@ -74,6 +74,7 @@ def open_sqlite(path: Path) -> Opened:
         recorder.create_table_statements,
     )
     prepare(path, table, (*statements, CREATE_IDS, *rules_of(table).values()))
+    recorder.require_same_file()
     check = partial(inspect, path, table, statements)
 
     def release() -> None:
@@ -92,7 +93,7 @@ class SqliteKeyTables:
 
     def __init__(self, path: Path) -> None:
         self.where = str(path)
-        self.connection = SharedConnection(partial(connect, path), partial(store_errors, f"store {path}"))
+        self.connection = SharedConnection(partial(connect, path.absolute()), partial(store_errors, f"store {path}"))
         self.close = self.connection.close
 
     def ask(self, table: str, statement: str, *values: str | int | bytes) -> list[tuple[Any, ...]]:
@@ -130,8 +131,9 @@ class _Pool(SQLiteConnectionPool):
 
 class Datastore(SQLiteDatastore):
     def __init__(self, path: Path) -> None:
-        super().__init__(str(path), originator_id_type="text")
-        self.pool = _Pool(db_name=str(path))
+        file = str(path.absolute())  # connections are opened later too, when the working folder may be another
+        super().__init__(file, originator_id_type="text")
+        self.pool = _Pool(db_name=file)
 
     @contextmanager
     def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
@@ -169,18 +171,19 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
 
         Raises IntegrityError when one is there, or does not follow the last event of its run; see `sqlite.schema`.
         """
+        self.require_same_file()
         if not self._has_rules:
             with self.writing() as connection:
                 when_free(lambda: add_rules(connection, self.events_table_name))
             self._has_rules = True
         if not 0 < len(stored_events) <= _MOST_ROWS:
-            self._require_same_file()
             return super().insert_events(stored_events, **kwargs)
         with self.writing() as connection:
             return self._insert(connection, stored_events, patient=True)
 
     def insert_if_free(self, rows: Sequence[NewRow]) -> Sequence[int] | None:
         """Works as `insert_events`, but returns None, with nothing recorded, where another process holds the file."""
+        self.require_same_file()
         with self.writing() as connection:
             try:
                 return self._insert(connection, rows, patient=False)
@@ -193,7 +196,6 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
     def _insert(
         self, connection: sqlite3.Connection, rows: Sequence[StoredEvent] | Sequence[NewRow], *, patient: bool
     ) -> Sequence[int]:
-        self._require_same_file()
         if patient != self._is_patient:
             for setting in _PATIENT if patient else _IMPATIENT:
                 connection.execute(setting)
@@ -207,20 +209,22 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
         self.quick_commits = self.quick_commits + 1 if self._usual_seconds < QUICK else 0
         return list(range(last - len(rows) + 1, last + 1))
 
-    def _require_same_file(self) -> None:
-        """Raises OperationalError when another file, or none, is where the first events were recorded.
+    def require_same_file(self) -> None:
+        """Raises OperationalError when another file, or none, is where one was at the first call.
 
         SQLite would go on writing into the file that was deleted or moved, and nobody would read it again.
         """
         try:
             found = self._path.stat()
-        except FileNotFoundError:
-            now = None
-        else:
             now = found.st_dev, found.st_ino
+        except OSError:
+            now = None
         self._file = self._file or now
         if now is None or now != self._file:
-            raise OperationalError("its file was deleted or moved while it was in use; put it back, with its -wal file")
+            raise OperationalError(
+                "its file was deleted, moved or replaced while it was in use; put it back, with its -wal file, or "
+                "restore a copy and start again"
+            )
 
     def select_events(
         self,
