@@ -44,7 +44,7 @@ quiet = (
 """
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.check)])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of a store that encrypts, the working folder being one with a workflow."""
     monkeypatch.chdir(tmp_path)

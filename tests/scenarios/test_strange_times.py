@@ -22,7 +22,7 @@ STRANGE = [LAST, "0001-01-01T00:00:00Z", "9999-12-31T23:59:59-12:00", "0001-01-0
 YEAR = timedelta(days=366)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.check)])
 def events(request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.MonkeyPatch) -> list[RawRow]:
     """The events of the one run of the store that the environment names."""
     url = "sqlite:///store.db" if request.param == "sqlite" else str(request.getfixturevalue("postgres_url"))

@@ -15,7 +15,7 @@ from tests.app.itemized import write_book
 SAID = "Only Ada knows of the tunnel"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.check)])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a workflow, a key, and a store that is encrypted with it."""
     monkeypatch.chdir(tmp_path)

@@ -32,7 +32,7 @@ loud = Workflow("loud").start_with(write).repeat_until(score >= 0.5, max_iterati
 """
 
 
-@pytest.fixture(autouse=True, params=["sqlite", "postgresql"])
+@pytest.fixture(autouse=True, params=["sqlite", pytest.param("postgresql", marks=pytest.mark.check)])
 def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A store with one run, exhausted at 0.2 after 2 passes."""
     url = "sqlite:///store.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")

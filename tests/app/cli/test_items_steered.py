@@ -19,7 +19,7 @@ from redraft.events.messages.usage import Usage
 from redraft.projections.read_models.runs_query import spent_on
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.check)])
 def folder(request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the workflow, two of whose three innermost items are held."""
     write_book(home)

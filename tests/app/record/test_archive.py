@@ -27,7 +27,7 @@ from redraft.events.store.raw_rows import RawRow, RowCopier
 Lines: TypeAlias = list[bytes]
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.check)])
 def source(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of a store of three runs, the working folder being one with a workflow."""
     monkeypatch.chdir(tmp_path)

@@ -34,7 +34,7 @@ def write(brief):
     return brief.text
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.check)])
 def place(request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the workflow and the name of an empty store."""
     write_book(home)
