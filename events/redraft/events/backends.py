@@ -76,12 +76,20 @@ def parse_store_url(url: str) -> StoreUrl:
         case "sqlite:", path if ":memory:" in path:
             raise InputError("store sqlite:///:memory: is not understood; give memory: for a store without a file")
         case "sqlite:", path if path.startswith("///") and path[3:].strip("/") and "\0" not in path:
-            return StoreUrl(path=Path(path[3:]))
+            return StoreUrl(path=_real_file(Path(path[3:])))
         case "postgresql:" | "postgres:", rest if rest.startswith("//"):
             return StoreUrl(postgres=url)
         case _:
             named = f"{scheme}:…" if colon else "without a scheme"
             raise InputError(f"store {named} is not understood; give {FORMS}")
+
+
+def _real_file(path: Path) -> Path:
+    """Returns the file that a symbolic link leads to: what belongs to a store lies beside that one, for everybody."""
+    try:
+        return path.resolve() if path.is_symlink() else path
+    except (OSError, RuntimeError):  # links that lead to each other: whoever opens it says so
+        return path
 
 
 def open_recorder(url: str) -> Opened:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from typing import Final, Self
 
 from redraft.events.backends import psycopg_needed
-from redraft.events.errors import StoreError
+from redraft.events.errors import InputError, StoreError
 from redraft.events.store.event_store import Threads, thread
 from redraft.projections.engine.projection import Projection, Table, check_names
 from redraft.projections.engine.projector import ReadableLog, catch_up
@@ -44,9 +44,14 @@ def open_views(
     projection switches to its new rows, stops or resumes. `threads` makes the threads for reading and writing.
 
     Raises IncompatibleStore when the storage belongs to another application or to a later version, StoreError when it
-    cannot be opened, and InputError when a table has the name of another projection's.
+    cannot be opened, and InputError when a projection or a table has the name of another one.
     """
     check_names(projections)
+    ours = {each.name: each for each in SHIPPED}
+    for each in projections:
+        shipped = ours.get(each.name, each)
+        if (each.version, each.tables) != (shipped.version, shipped.tables):
+            raise InputError(f"projection {each.name}: Redraft has a read model of this name; name yours otherwise")
     return Views(_storage_at(location), projections, on_notice, threads or thread)
 
 

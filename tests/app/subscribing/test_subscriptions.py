@@ -230,7 +230,7 @@ async def test_a_handler_that_waits_for_what_is_cancelled_has_failed(there: Worl
     assert (await names.parked("index"))[0].error.startswith("CancelledError: ")
 
 
-@pytest.mark.parametrize("error", [Panic, SystemExit])
+@pytest.mark.parametrize("error", [Panic, SystemExit, GeneratorExit])
 async def test_a_handler_that_raises_what_would_end_the_process_has_failed(
     there: World, names: Subscriptions, error: type[BaseException]
 ) -> None:

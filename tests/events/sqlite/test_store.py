@@ -25,7 +25,7 @@ from hypothesis import given
 from tests.appending import append_to, chained
 from tests.events.fitting import ROWS, Fitting
 
-from redraft.events.backends import open_recorder, open_store
+from redraft.events.backends import open_lease, open_recorder, open_store, parse_store_url, read_lease
 from redraft.events.errors import CodecError, Conflict, IncompatibleStore, InputError, StoreError, Tampered
 from redraft.events.messages.codec import GENESIS
 from redraft.events.messages.envelope import Recorded, Unreadable
@@ -449,6 +449,22 @@ async def test_a_relative_path_is_that_of_the_folder_in_which_it_was_opened(
         await append_to(store, "r", 0, notes("one"))
         assert await store.verify("r") == 1
     assert not list((tmp_path / "elsewhere").iterdir())
+
+
+async def test_a_link_is_the_file_that_it_leads_to_with_all_that_lies_beside_it(tmp_path: Path, notes: Notes) -> None:
+    (tmp_path / "real").mkdir()
+    link, file = tmp_path / "link.db", tmp_path / "real" / "log.db"
+    link.symlink_to(file)
+    by_link, by_file = f"sqlite:///{link}", f"sqlite:///{file}"
+    async with open_store(by_link) as store, open_store(by_file) as other:
+        await append_to(store, "r", 0, notes("one"))
+        assert await other.verify("r") == 1
+    async with open_lease(by_link) as held:
+        await held.acquire()
+        holder, _ = await read_lease(by_file)
+        assert holder is not None
+    assert [each.name for each in tmp_path.iterdir() if each.name.startswith("link.")] == ["link.db"]
+    assert parse_store_url(by_link) == parse_store_url(by_file)
 
 
 @pytest.mark.parametrize("happens", ["deleted", "moved", "replaced", "before the first event"])

@@ -208,6 +208,14 @@ async def test_a_table_of_another_projection_is_refused(place: StorageLocation) 
         assert await contents(views) == await made_afresh(LOG)
 
 
+@pytest.mark.parametrize("version", [1, RUNS.version, RUNS.version + 1])
+async def test_a_projection_with_the_name_of_a_shipped_one_is_refused(place: StorageLocation, version: int) -> None:
+    async with view_of(LOG, place) as views:
+        with pytest.raises(InputError, match="projection runs: Redraft has a read model of this name"):
+            open_views(place, (Projection("runs", version, OLD.tables, OLD.apply),))
+        assert await contents(views) == await made_afresh(LOG)
+
+
 async def test_a_projection_can_be_dropped_by_whoever_does_not_know_it(place: StorageLocation) -> None:
     async with open_views(place, (OLD,)) as views:
         await catch_up(views, ListLog(LOG))

@@ -332,3 +332,36 @@ async def test_a_server_that_is_killed_is_told_and_the_read_models_go_on() -> No
             cluster.start()
             assert await catch_up(views, ListLog(LOG)) == len(LOG)
             assert await contents(views) == await made_afresh(LOG)
+
+
+async def test_a_table_of_another_program_is_never_dropped(postgres_url: str) -> None:
+    def theirs() -> list[Any]:
+        with Database(postgres_url).connect() as connection:
+            return connection.execute("SELECT k FROM theirs").fetchall()
+
+    async with view_of(LOG, postgres_url):
+        with Database(postgres_url).connect() as connection:
+            connection.execute("CREATE TABLE theirs (k text NOT NULL PRIMARY KEY)")
+            connection.execute("INSERT INTO theirs VALUES ('kept')")
+        before = theirs()
+        kept = Table("theirs", {"k": "TEXT NOT NULL"})
+        for projection in (
+            Projection("own", 1, (kept,), lambda event: ()),
+            Projection("own", 2, (kept, Table("more", {"k": "TEXT NOT NULL"})), lambda event: ()),
+        ):
+            with pytest.raises(
+                InputError, match="there is a table 'theirs' in the database, and no read model made it"
+            ):
+                await open_views(postgres_url, (projection,)).open()
+        assert theirs() == before
+    with Database(postgres_url).connect() as connection:
+        connection.execute("ALTER TABLE runs DROP COLUMN brief")  # what is damaged is made anew, and nothing else
+    damaged = (*PROJECTIONS, Projection("own", 1, (kept,), lambda event: ()))
+    with pytest.raises(InputError, match="no read model made it"):
+        await open_views(postgres_url, damaged).open()
+    assert theirs() == before
+
+
+def test_no_table_of_a_projection_is_called_as_that_of_the_log() -> None:
+    with pytest.raises(ValueError, match="a table cannot be named 'stored_events'; that name is taken"):
+        Table("stored_events", {"k": "TEXT NOT NULL"})

@@ -34,7 +34,7 @@ from redraft.events.messages.plan import Plan, Step
 from redraft.events.messages.redaction import ERASED
 from redraft.events.messages.usage import Usage
 from redraft.projections.backends import SHIPPED, ReadModels, open_views
-from redraft.projections.engine.projection import Projection
+from redraft.projections.engine.projection import Projection, Put, Table
 from redraft.projections.engine.projector import catch_up, rebuild
 from redraft.projections.engine.states import Switched
 from redraft.projections.engine.storage import StorageLocation
@@ -375,11 +375,14 @@ async def test_read_models_are_up_to_date_whenever_they_are_asked_for(place: Sto
         views = await models.of(PUBLICATIONS)
         assert [each.run for each in await publications(views)] == ["two", "one"]
         assert await models.of(PUBLICATIONS) is views
-        later = Projection("publications", PUBLICATIONS.version + 1, PUBLICATIONS.tables, lambda event: ())
-        assert await publications(await models.of(later)) == []
+        tables = (Table("ended", {"run": "TEXT NOT NULL"}),)
+        first = Projection("ended", 1, tables, lambda event: [Put("ended", {"run": event.run})])
+        assert await (await models.of(first)).query("SELECT count(*) FROM ended") == [(2,)]
+        later = Projection("ended", 2, tables, lambda event: ())
+        assert await (await models.of(later)).query("SELECT count(*) FROM ended") == [(0,)]
 
         def broken(event: Recorded) -> Sequence[object]:
             raise LookupError("no use")
 
-        with pytest.raises(StoreError, match="'publications' has stopped at event 1: LookupError: no use"):
-            await models.of(Projection("publications", PUBLICATIONS.version + 2, PUBLICATIONS.tables, broken))  # type: ignore[arg-type]
+        with pytest.raises(StoreError, match="'ended' has stopped at event 1: LookupError: no use"):
+            await models.of(Projection("ended", 3, tables, broken))  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from redraft.actors.runtime.failures import awaited, said_by
+from redraft.actors.runtime.failures import awaited, said_by, without_end
 from redraft.actors.runtime.working.threads import MOST_HUNG, count_hung, run_in_thread
 from redraft.actors.workflow.actor import is_async
 from redraft.app.process.lifecycle import together
@@ -199,8 +199,14 @@ class SubscriptionServer:
         else:
             given = await _wait_for_thread(run_in_thread(lambda: handler(event), self._thread), self._timeout)
         if inspect.isawaitable(given):
+            task = asyncio.current_task()
             async with asyncio.timeout(self._timeout or None):
-                await awaited(given)
+                try:
+                    await awaited(given)
+                except GeneratorExit as error:
+                    if not _is_at_work(task):  # it is closed from outside
+                        raise
+                    raise without_end(error) from error
 
     @asynccontextmanager
     async def _take_turn(self) -> AsyncIterator[None]:
@@ -255,6 +261,14 @@ class SubscriptionServer:
 def _is_being_cancelled() -> bool:
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
+
+
+def _is_at_work(task: asyncio.Task[object] | None) -> bool:
+    """Returns whether this task is what the event loop does now."""
+    try:
+        return asyncio.current_task() is task
+    except RuntimeError:  # there is no event loop any more
+        return False
 
 
 async def _wait_for_thread(call: Coroutine[None, None, T], timeout: float) -> T:

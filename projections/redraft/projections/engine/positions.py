@@ -110,12 +110,14 @@ class Positions:
     def begin(self, cursor: Cursor, projection: Projection, checkpoint_name: str, build: int) -> ProjectionCheckpoint:
         """Creates the tables of a checkpoint anew, at the beginning of the log; returns the new checkpoint.
 
-        Raises InputError when another projection has a table of the same name.
+        Raises InputError when another projection, or another program, has a table of the same name.
         """
         self.drop(cursor, checkpoint_name)
         self._refuse_taken(cursor, projection)
         for table in projection.tables:
-            self._tables.create(cursor, stored_table(table, checkpoint_name, build))
+            stored = stored_table(table, checkpoint_name, build)
+            self._clear(cursor, projection, stored.name)
+            self._tables.create(cursor, stored)
         shape: Shape = {table.name: columns_of(table) for table in projection.tables}
         made = (checkpoint_name, projection.version, build, msgspec.json.encode(shape).decode(), 0, "")
         cursor.execute("INSERT INTO redraft_projections VALUES (?, ?, ?, ?, ?, ?)", made)
@@ -174,6 +176,17 @@ class Positions:
                     f"projection {projection.name}: the table {taken[0]!r} is that of the projection "
                     f"{checkpoint_name.removesuffix(SHADOW_SUFFIX)!r}; name it otherwise"
                 )
+
+    def _clear(self, cursor: Cursor, projection: Projection, name: str) -> None:
+        """Drops a table that was left without its checkpoint; raises InputError for one of another program."""
+        if name not in self._tables.existing(cursor):
+            return
+        if not self._tables.is_ours(cursor, name):
+            raise InputError(
+                f"projection {projection.name}: there is a table {name!r} in the database, and no read model made it; "
+                "name yours otherwise, or drop that table yourself if nobody needs it"
+            )
+        self._tables.drop(cursor, name)
 
     def drop(self, cursor: Cursor, checkpoint_name: str) -> None:
         """Drops a checkpoint with its tables, if it exists."""

@@ -58,7 +58,7 @@ class Table(msgspec.Struct, frozen=True):
                 raise ValueError(f"table {self.name!r}: {name!r} is not a plain name; use letters, digits and _")
             if len(name) > MAX_NAME_LENGTH:
                 raise ValueError(f"table {self.name!r}: {name!r} is too long; use {MAX_NAME_LENGTH} characters at most")
-        if self.name == "tracking" or self.name.startswith(("redraft_", "sqlite_", "pg_")):
+        if self.name in ("tracking", "stored_events") or self.name.startswith(("redraft_", "sqlite_", "pg_")):
             raise ValueError(f"a table cannot be named {self.name!r}; that name is taken")
         for kind in self.columns.values():
             kind_of(kind)

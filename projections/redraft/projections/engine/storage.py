@@ -70,6 +70,10 @@ class Tables(Protocol):
         """Returns the names of the tables that exist."""
         ...
 
+    def is_ours(self, cursor: Cursor, name: str) -> bool:
+        """Returns whether a table that exists was made for a read model, and not by another program."""
+        ...
+
     def define(self, cursor: Cursor, statement: str) -> None:
         """Executes a CREATE statement, which the commit must not lose."""
         ...

@@ -33,6 +33,12 @@ _ITEMS: Final[dict[str, Callable[[Value], str]]] = {
 _WORDS: Final = "redraft_words"
 """The last column of a searched table: without it PostgreSQL reads each text anew in which it finds a phrase."""
 
+_MARK: Final = "a read model of Redraft"
+"""The comment on each table that was made for a read model: those of other programs are never dropped."""
+
+_NAMED: Final = "to_regclass(quote_ident({}))"
+"""The table of this name in the schema; NULL when there is none."""
+
 _TYPES: Final = {"TEXT": {str, NoneType}, "INTEGER": {int, NoneType}, "REAL": {float, NoneType}}
 
 
@@ -44,6 +50,10 @@ class PostgresTables:
     def existing(self, cursor: Cursor) -> set[str]:
         made = cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
         return {name for (name,) in made}
+
+    def is_ours(self, cursor: Cursor, name: str) -> bool:
+        comment = cursor.execute(f"SELECT obj_description({_NAMED.format('?')}, 'pg_class')", (name,)).fetchone()
+        return bool(comment == (_MARK,))
 
     def define(self, cursor: Cursor, statement: str) -> None:
         cursor.execute(DURABLE_COMMIT)
@@ -59,6 +69,7 @@ class PostgresTables:
             self.define(
                 cursor, f"CREATE TABLE {table.name} ({', '.join(columns)}, PRIMARY KEY ({', '.join(table.keys)}))"
             )
+            cursor.execute(f"COMMENT ON TABLE {table.name} IS '{_MARK}'")
             for name, rest in table.indexes.items():
                 cursor.execute(f"CREATE INDEX {name} ON {table.name} {rest}")
             if table.searched:
@@ -208,7 +219,9 @@ class PostgresStorage:
 
     def remove(self, tables: Iterable[str]) -> None:
         with self._database.connect() as connection, connection.transaction():
-            for name in (*tables, *SYSTEM_TABLES):
+            marked = f"SELECT 1 WHERE obj_description({_NAMED.format('%s')}, 'pg_class') = %s"
+            ours = [name for name in tables if connection.execute(marked, (name, _MARK)).fetchone()]
+            for name in (*ours, *SYSTEM_TABLES):
                 connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(name)))
 
     def _line(self, error: psycopg.Error) -> str:

@@ -132,6 +132,9 @@ class SqliteTables:
     def existing(self, cursor: Cursor) -> set[str]:
         return {name for (name,) in cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()}
 
+    def is_ours(self, cursor: Cursor, name: str) -> bool:
+        return True  # so is the file
+
     def define(self, cursor: Cursor, statement: str) -> None:
         cursor.execute(statement)
 
