@@ -89,7 +89,7 @@ class Iteration(msgspec.Struct, frozen=True, tag="iteration"):
 
 
 MAY_HAVE_DELIVERED: Final = "it may have delivered: no answer of it was counted"
-"""What people are told of a publisher that `may_have_delivered`."""
+"""The words that `show` and the audit page add for a publisher that was at work when its run ended."""
 
 _LOOKS: Final = {"closing": "closing look", "edit": "look at a person's draft"}
 
