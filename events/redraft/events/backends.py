@@ -85,10 +85,13 @@ def parse_store_url(url: str) -> StoreUrl:
 
 
 def _real_file(path: Path) -> Path:
-    """Returns the file that a symbolic link leads to: what belongs to a store lies beside that one, for everybody."""
+    """Returns the absolute path of a file, of that which a symbolic link leads to.
+
+    What belongs to a store lies beside that file, for everybody, also once a process has changed its folder.
+    """
     try:
-        return path.resolve() if path.is_symlink() else path
-    except (OSError, RuntimeError):  # links that lead to each other: whoever opens it says so
+        return path.resolve() if path.is_symlink() else path.absolute()
+    except (OSError, RuntimeError):  # links that lead to each other, or no working folder: whoever opens it says so
         return path
 
 

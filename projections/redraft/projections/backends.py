@@ -47,12 +47,26 @@ def open_views(
     cannot be opened, and InputError when a projection or a table has the name of another one.
     """
     check_names(projections)
-    ours = {each.name: each for each in SHIPPED}
-    for each in projections:
-        shipped = ours.get(each.name, each)
-        if (each.version, each.tables) != (shipped.version, shipped.tables):
-            raise InputError(f"projection {each.name}: Redraft has a read model of this name; name yours otherwise")
+    for projection in projections:
+        _refuse_shipped_names(projection)
     return Views(_storage_at(location), projections, on_notice, threads or thread)
+
+
+def _refuse_shipped_names(projection: Projection) -> None:
+    """Raises InputError for a projection of one's own with the name, or a table, of a shipped one."""
+    tables = {table.name for table in projection.tables}
+    for shipped in SHIPPED:
+        if shipped.name != projection.name:
+            taken = [table.name for table in shipped.tables if table.name in tables]
+            if taken:
+                raise InputError(
+                    f"projection {projection.name}: the table {taken[0]!r} is that of the projection "
+                    f"{shipped.name!r}; name it otherwise"
+                )
+        elif (shipped.version, shipped.tables) != (projection.version, projection.tables):
+            raise InputError(
+                f"projection {projection.name}: Redraft has a read model of this name; name yours otherwise"
+            )
 
 
 def _storage_at(location: StorageLocation) -> Storage:

@@ -251,7 +251,7 @@ def test_a_store_that_is_not_ours_is_refused_and_stays_as_it_is(
 def test_looking_at_a_store_that_is_not_there_makes_none(folder: Path, verb: str):
     result = call(*verb.split())
     assert result.code == 5
-    assert "there is no store store.db yet; `redraft run` makes it" in one_line(result)
+    assert f"there is no store {folder / 'store.db'} yet; `redraft run` makes it" in one_line(result)
     assert left(folder) == set()
     assert call("doctor").code == 0
 

@@ -108,7 +108,7 @@ def test_what_harms_nobody_needs_no_trust_nor_what_does_not_count(
 ) -> None:
     file = folder / "redraft.toml"
     file.write_text('store = "sqlite:///runs/own.db"\nbus = "local:"\nbroker_prefix = "mine"\nmodel = "openai:gpt-5"\n')
-    assert read_settings().store == "sqlite:///runs/own.db"
+    assert read_settings().store == f"sqlite:///{folder / 'runs' / 'own.db'}"
     file.write_text('store = "postgresql://example.com/runs"\nbus = "amqp://example.com/"\n')
     monkeypatch.setenv("REDRAFT_BUS", "local:")
     assert read_settings(store="memory:").store == "memory:"

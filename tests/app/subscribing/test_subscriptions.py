@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import threading
 from collections.abc import MutableMapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.app.subscribers import (
     beginning,
     delivering,
     new_events,
+    store_world,
     taken,
     until,
     write_run,
@@ -228,6 +230,55 @@ async def test_a_handler_that_waits_for_what_is_cancelled_has_failed(there: Worl
         await asyncio.wait({task})
         assert task.cancelled()
     assert (await names.parked("index"))[0].error.startswith("CancelledError: ")
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit, GeneratorExit])
+async def test_a_handler_that_makes_an_error_of_its_cancellation_is_not_called_again(
+    there: World, names: Subscriptions, error: type[BaseException]
+) -> None:
+    await write_run(there.store, "a", 2)
+    calls: list[int] = []
+    called = asyncio.Event()
+
+    async def turn(event: Recorded) -> None:
+        calls.append(event.position)
+        called.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise error("boom") from None
+
+    async with there.open() as client:
+        task = asyncio.create_task(client.deliver("index", turn, retry=Retry(3, 0.001)))
+        async with asyncio.timeout(DEADLINE):
+            await called.wait()
+            task.cancel()
+            await asyncio.wait({task})
+    assert task.cancelled()
+    assert calls == [1]
+    assert not await names.parked("index")
+
+
+async def test_a_handler_that_changes_the_folder_gets_each_event_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    calls: list[int] = []
+
+    def leave(event: Recorded) -> None:
+        calls.append(event.position)
+        os.chdir(tmp_path / "elsewhere")
+
+    async with store_world("sqlite:///runs.db") as there, there.open() as client:
+        await write_run(there.store, "a", 3)
+        task = asyncio.create_task(client.deliver("index", leave))
+        async with open_subscriptions(f"sqlite:///{tmp_path / 'runs.db'}") as names:
+            await until(names, "index", lambda found: found.position == 3)
+        task.cancel()
+        await asyncio.wait({task})
+    assert calls == [1, 2, 3]
+    assert not [*(tmp_path / "elsewhere").iterdir()]
 
 
 @pytest.mark.parametrize("error", [Panic, SystemExit, GeneratorExit])

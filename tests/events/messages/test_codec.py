@@ -243,6 +243,17 @@ def test_a_field_that_a_later_release_added_is_passed_over(field: bytes, change:
     assert decode_message("run.cancel.v1", b'{"run":"a","reason":"x","mood":1}') == CancelRun("a", "x")
 
 
+@pytest.mark.parametrize("field", ["id", "previous", "hash"])
+@pytest.mark.parametrize("place", [b',"data":', b',"causation":'])
+def test_a_field_that_is_there_twice_is_refused(field: str, place: bytes) -> None:
+    """The database compares the first one, and JSON has the last one count."""
+    kept = stored()
+    doubled = kept.state.replace(place, b',"%b":"%b"%b' % (field.encode(), b"f" * 64, place))
+    assert doubled != kept.state
+    with pytest.raises(CodecError, match=r"event 1 of run a .* is not in its place, or is there twice"):
+        decode_event("a", 1, kept.name, doubled)
+
+
 @pytest.mark.parametrize(
     "plan", [b'{"name":"p","steps":[],"mood":1}', b'{"name":"p","steps":[{"node":"step","role":"critic","mood":1}]}']
 )

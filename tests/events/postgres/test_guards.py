@@ -115,6 +115,7 @@ STRANGE = {
         'redraft_event_ids has the rule "more, 2"',
         "DROP RULE",
     ),
+    'CREATE TABLE "Child" () INHERITS (stored_events)': ("stored_events has the child table ", "ALTER TABLE"),
     "ALTER TABLE stored_events ENABLE ROW LEVEL SECURITY": ("stored_events has row level security", "ALTER TABLE"),
     "ALTER TABLE redraft_event_ids FORCE ROW LEVEL SECURITY, ENABLE ROW LEVEL SECURITY": (
         "redraft_event_ids has row level security",

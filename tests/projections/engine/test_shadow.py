@@ -208,6 +208,11 @@ async def test_a_table_of_another_projection_is_refused(place: StorageLocation) 
         assert await contents(views) == await made_afresh(LOG)
 
 
+async def test_a_table_of_a_shipped_projection_that_is_not_there_yet_is_refused(place: StorageLocation) -> None:
+    with pytest.raises(InputError, match="projection mine: the table 'runs' is that of the projection 'runs'"):
+        open_views(place, (Projection("mine", 1, RUNS.tables, RUNS.apply),))
+
+
 @pytest.mark.parametrize("version", [1, RUNS.version, RUNS.version + 1])
 async def test_a_projection_with_the_name_of_a_shipped_one_is_refused(place: StorageLocation, version: int) -> None:
     async with view_of(LOG, place) as views:
@@ -246,8 +251,11 @@ def test_a_projection_that_cannot_be_is_refused(bad: str) -> None:
         Projection("names", 0, (NAMES,), counted)
     with pytest.raises(ValueError, match="no table"):
         Projection("names", 1, (), counted)
-    with pytest.raises(ValueError, match="__next"):
-        Projection("names", 1, (Table("a__next", {"a": "TEXT"}),), counted)
+    for name in ("a__next", "Names"):
+        with pytest.raises(ValueError, match=f"{name!r} has a capital letter or __next in it"):
+            Projection("names", 1, (Table(name, {"a": "TEXT"}),), counted)
+        with pytest.raises(ValueError, match=f"{name!r} has a capital letter or __next in it"):
+            Projection(name, 1, (NAMES,), counted)
 
 
 async def test_what_asks_for_a_column_of_a_version_being_built_is_told_so(place: StorageLocation) -> None:

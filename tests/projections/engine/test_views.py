@@ -183,9 +183,9 @@ async def test_projections_of_different_programs_share_a_file(place: StorageLoca
 
 
 async def test_names_that_clash_are_refused() -> None:
-    with pytest.raises(ValueError, match="share the name 'runs'"):
+    with pytest.raises(InputError, match="share the name 'runs'"):
         await open_views(None, (RUNS, RUNS)).open()
-    with pytest.raises(ValueError, match="share the name 'steps'"):
+    with pytest.raises(InputError, match="share the name 'steps'"):
         await open_views(None, (STEPS, Projection("other", 1, STEPS.tables, STEPS.apply))).open()
 
 

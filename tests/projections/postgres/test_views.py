@@ -10,6 +10,7 @@ from math import inf
 from random import Random
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -360,6 +361,54 @@ async def test_a_table_of_another_program_is_never_dropped(postgres_url: str) ->
     with pytest.raises(InputError, match="no read model made it"):
         await open_views(postgres_url, damaged).open()
     assert theirs() == before
+
+
+@pytest.mark.parametrize("thing", ["TABLE theirs (k text)", "VIEW theirs AS SELECT 1", "SEQUENCE theirs"])
+async def test_what_has_the_name_of_a_table_is_told_and_nothing_else_is_dropped(postgres_url: str, thing: str) -> None:
+    async with view_of(LOG, postgres_url) as views:
+        with Database(postgres_url).connect() as connection:
+            connection.execute(f"CREATE {thing}".encode())
+        own = Projection("own", 1, (Table("theirs", {"k": "TEXT NOT NULL"}),), lambda event: ())
+        with pytest.raises(InputError, match="there is a table 'theirs' in the database"):
+            await open_views(postgres_url, (own,)).open()
+        assert await views.checkpoints()
+        assert await contents(views) == await made_afresh(LOG)
+
+
+async def test_a_table_of_another_schema_of_the_path_is_left_alone(postgres_url: str) -> None:
+    own = Projection("own", 1, (Table("theirs", {"k": "TEXT NOT NULL"}),), lambda event: ())
+    with Database(postgres_url).connect() as connection:
+        connection.execute("CREATE SCHEMA IF NOT EXISTS further; CREATE TABLE further.theirs (k text)")
+        connection.execute("INSERT INTO further.theirs VALUES ('kept')")
+    try:
+        both = postgres_url + quote(",further")
+        async with open_views(both, (own,)):
+            pass
+        with Database(postgres_url).connect() as connection:
+            connection.execute("DROP TABLE theirs")
+        async with open_views(both, (own,)) as views:
+            assert await views.query("SELECT * FROM theirs") == []
+        with Database(postgres_url).connect() as connection:
+            assert connection.execute("SELECT k FROM further.theirs").fetchall() == [{"k": "kept"}]
+    finally:
+        with Database(postgres_url).connect() as connection:
+            connection.execute("DROP SCHEMA further CASCADE")
+
+
+async def test_positions_of_another_program_are_left_alone(postgres_url: str) -> None:
+    """The table `tracking` is laid out as that of the `eventsourcing` library, of which there may be one already."""
+    prepare(Database(postgres_url))
+    with Database(postgres_url).connect() as connection:
+        connection.execute("CREATE TABLE tracking (application_name text PRIMARY KEY, notification_id bigint)")
+        connection.execute("INSERT INTO tracking VALUES ('theirs', 5)")
+    async with view_of(LOG, postgres_url):
+        with Database(postgres_url).connect() as connection:
+            connection.execute("ALTER TABLE runs DROP COLUMN brief")
+    async with view_of(LOG, postgres_url) as views:
+        assert await contents(views) == await made_afresh(LOG)
+    with Database(postgres_url).connect() as connection:
+        kept = connection.execute("SELECT notification_id FROM tracking WHERE application_name = 'theirs'").fetchone()
+    assert kept == {"notification_id": 5}
 
 
 def test_no_table_of_a_projection_is_called_as_that_of_the_log() -> None:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from platformdirs import user_config_path, user_data_path
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -106,6 +106,18 @@ _IN_JSON: Final = {
 """The settings that are objects, each as it may stand in the environment."""
 
 
+def with_absolute_path(store: str) -> str:
+    """Returns a store's URL with the absolute path of its file: a process may change its folder.
+
+    Any other URL is returned as it is, also one that cannot be read: whoever opens it says so.
+    """
+    try:
+        path = parse_store_url(store).path
+    except InputError:
+        return store
+    return store if path is None else f"sqlite:///{path}"
+
+
 class Settings(BaseSettings):
     """The settings of every process: store, bus, limits, models, keys. URLs may hold passwords; `repr` hides them.
 
@@ -145,7 +157,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="REDRAFT_", extra="forbid", frozen=True)
 
-    store: str = Field(
+    store: Annotated[str, AfterValidator(with_absolute_path)] = Field(
         default_factory=lambda: f"sqlite:///{user_data_path('redraft') / 'redraft.db'}",
         repr=False,
     )

@@ -186,7 +186,9 @@ class SubscriptionServer:
                 if _is_being_cancelled():
                     raise
                 return Fault("CancelledError: something that it waited for was cancelled")
-            except Exception as error:  # noqa: BLE001 - whatever a handler raises: the event is tried again
+            except Exception as error:  # whatever a handler raises: the event is tried again
+                if _is_being_cancelled():  # it made an error of its cancellation
+                    raise asyncio.CancelledError from error
                 return _fault_of(error, event, self._timeout)
             if cursor is not None:
                 cursor.passed(event.position)

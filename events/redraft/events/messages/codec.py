@@ -158,6 +158,11 @@ def decode_event(
             stored = _upcast(name, state, seal.open(version, name, stored.sealed))
     except UNREADABLE as error:
         raise CodecError(f"event {version} of run {run} ({name}) cannot be read: {error}") from error
+    if not _is_in_place(stored, state):
+        raise CodecError(
+            f"event {version} of run {run} ({name}) cannot be read: its hash, id or previous hash is not in its place, "
+            "or is there twice"
+        )
     if isinstance(stored.data, RunStarted):
         known(stored.data.rules)
     return Recorded(
@@ -177,6 +182,16 @@ def decode_event(
         stored.repeats,
         bool(stored.sealed),
     )
+
+
+def _is_in_place(stored: _Stored[DomainEvent], state: bytes) -> bool:
+    """Returns whether the hash, the id and the previous hash are those that the database has compared.
+
+    It looks at their places alone, and JSON may have a field twice, of which the last counts.
+    """
+    at = state.find(b'"previous":"', _HASH_END) + 12
+    shown = b"".join((HASHED, stored.hash.encode(), b'","id":', _ENCODER.encode(stored.id), b',"time":"'))
+    return state.startswith(shown) and state[at : at + 64] == stored.previous.encode()
 
 
 def verify_hash(run: str, version: int, name: str, state: bytes, previous: str) -> str:

@@ -64,8 +64,12 @@ _SETTLE: Final = """
            set_config('default_transaction_isolation', 'read committed', false),
            set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') = 'remote_apply'
                                                  THEN 'remote_apply' ELSE 'on' END, false),
-           set_config('search_path', coalesce(nullif(%s, ''), current_setting('search_path')), false)
+           set_config('search_path', coalesce(nullif(%s, ''), quote_ident(current_schema()),
+                                              current_setting('search_path')), false)
 """
+"""Settings of each connection. Of a path of several schemas only the first that exists is searched: a table that is
+missing there would be looked for in the others, where it is another program's."""
+
 _NEVER_OURS: Final = (POSITION, SPELLED)
 """Rules that no append violates, unless a trigger or rule keeps some of its rows out: that is no conflict."""
 

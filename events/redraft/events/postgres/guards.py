@@ -51,6 +51,12 @@ _OTHERS: Final = """
         'as the owner, ALTER TABLE ' || place || ' DISABLE ROW LEVEL SECURITY'
     FROM ours WHERE is_record AND relrowsecurity
     UNION ALL
+    SELECT 'its table ' || ours.relname || ' has the child table ' || child || ', whose rows are read as its own, and '
+        'nothing protects them; as the owner, ALTER TABLE ' || child || ' NO INHERIT ' || place
+    FROM ours JOIN pg_inherits ON inhparent = ours.oid JOIN pg_class ON pg_class.oid = inhrelid,
+        concat(pg_class.relnamespace::regnamespace, '.', quote_ident(pg_class.relname)) AS child
+    WHERE is_record AND ours.relkind = 'r'
+    UNION ALL
     SELECT 'its table redraft_leases is missing: no coordinator can relay; open it once as the owner of its tables'
     WHERE NOT EXISTS (SELECT 1 FROM ours WHERE relname = %(leases)s)
     UNION ALL
@@ -124,8 +130,8 @@ def inspect(database: Database, schema: str) -> Inspection:
             )
     except psycopg.Error as error:
         raise database.unreadable(error) from None
-    anew = f"as the owner of its tables, DROP FUNCTION {place}.{FOLLOWS} CASCADE in psql, and open it once "
-    anew += "(redraft list): that makes all of them anew"
+    anew = f"while nothing writes to it, as the owner of its tables, DROP FUNCTION {place}.{FOLLOWS} CASCADE in psql, "
+    anew += "and open it once (redraft list): that makes all of them anew"
     rules = rules_of(schema)
     ours = [*_functions(rules, functions), *_triggers(rules, triggers)]
     faults = [f"{fault}; {anew}" for fault in ours] + [*_strangers(rules, triggers, place), *(row[0] for row in others)]

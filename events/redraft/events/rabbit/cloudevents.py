@@ -164,7 +164,8 @@ def read_event(message: DeliveredMessage) -> Recorded:
     """Returns the event in a message of the stream; raises CodecError when there is none, or an unknown one."""
     headers = headers_of(message)
     origin = _origin(headers)
-    stored = {
+    stored = {  # in the order of a stored event
+        "hash": _text(headers, "hash"),
         "id": origin.id,
         "time": _text(headers, "time"),
         "previous": _text(headers, "previoushash"),
@@ -174,7 +175,6 @@ def read_event(message: DeliveredMessage) -> Recorded:
         "correlation": origin.correlation,
         "trace": origin.trace,
         "repeats": _text(headers, "repeats"),
-        "hash": _text(headers, "hash"),
     }
     run, version = _text(headers, "subject"), number(headers, f"{_CE}version")
     return decode_event(run, version, _text(headers, "type"), msgspec.json.encode(stored), position(message))

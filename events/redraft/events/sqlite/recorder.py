@@ -81,7 +81,6 @@ def open_sqlite(path: Path) -> Opened:
         recorder.close_writer()
         datastore.close()
 
-    keys = DatabaseKeys(SqliteKeyTables(path))
     direct = SqliteDirectWriter(recorder)
     return Opened(recorder, str(path), True, release, keys=keys, check=check, direct=direct, scan=recorder.scan)
 

@@ -90,7 +90,7 @@ class Positions:
         existing = self._tables.existing(cursor)
         for name, columns in SYSTEM_TABLES.items():
             if name not in existing:
-                self._tables.define(cursor, f"CREATE TABLE {name} ({columns})")
+                self._tables.define(cursor, name, columns)
 
     def checkpoints(self, cursor: Cursor) -> Checkpoints:
         """Returns all checkpoints by name."""

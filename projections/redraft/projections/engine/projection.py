@@ -199,24 +199,24 @@ class Projection(msgspec.Struct, frozen=True):
             )
         if self.version < 1:
             raise ValueError(f"projection {self.name}: version {self.version} is below 1; begin with 1")
-        for table in self.tables:
-            if SHADOW_SUFFIX in table.name:
+        for name in (self.name, *(table.name for table in self.tables)):
+            if SHADOW_SUFFIX in name or name != name.lower():  # PostgreSQL takes capitals for small letters
                 raise ValueError(
-                    f"projection {self.name}: no table can have {SHADOW_SUFFIX} in its name, as {table.name} has"
+                    f"projection {self.name}: {name!r} has a capital letter or {SHADOW_SUFFIX} in it; name it otherwise"
                 )
         if not self.tables:
             raise ValueError(f"projection {self.name}: it has no table; give at least one")
 
 
 def check_names(projections: Sequence[Projection]) -> None:
-    """Raises ValueError when two projections, or two tables or indexes of theirs, have the same name."""
+    """Raises InputError when two projections, or two tables or indexes of theirs, have the same name."""
     tables = [table for projection in projections for table in projection.tables]
     names = [projection.name for projection in projections]
     things = [name for table in tables for name in (table.name, *table.indexes)]
     for listed in (names, things):
         twice = sorted({name for name in listed if listed.count(name) > 1})
         if twice:
-            raise ValueError(f"two projections cannot share the name {twice[0]!r}; rename one")
+            raise InputError(f"two projections cannot share the name {twice[0]!r}; rename one")
 
 
 _DATA: Final = attrgetter("data")

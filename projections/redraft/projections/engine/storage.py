@@ -74,8 +74,8 @@ class Tables(Protocol):
         """Returns whether a table that exists was made for a read model, and not by another program."""
         ...
 
-    def define(self, cursor: Cursor, statement: str) -> None:
-        """Executes a CREATE statement, which the commit must not lose."""
+    def define(self, cursor: Cursor, name: str, columns: str) -> None:
+        """Creates a table with these columns, which the commit must not lose."""
         ...
 
     def create(self, cursor: Cursor, table: Table) -> None: ...

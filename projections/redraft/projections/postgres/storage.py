@@ -48,16 +48,18 @@ class PostgresTables:
     same = "IS NOT DISTINCT FROM"
 
     def existing(self, cursor: Cursor) -> set[str]:
-        made = cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
+        schema = "to_regnamespace(quote_ident(current_schema()))"
+        made = cursor.execute(f"SELECT relname FROM pg_class WHERE relnamespace = {schema}").fetchall()  # noqa: S608
         return {name for (name,) in made}
 
     def is_ours(self, cursor: Cursor, name: str) -> bool:
         comment = cursor.execute(f"SELECT obj_description({_NAMED.format('?')}, 'pg_class')", (name,)).fetchone()
         return bool(comment == (_MARK,))
 
-    def define(self, cursor: Cursor, statement: str) -> None:
+    def define(self, cursor: Cursor, name: str, columns: str) -> None:
         cursor.execute(DURABLE_COMMIT)
-        cursor.execute(statement)
+        cursor.execute(f"CREATE TABLE {name} ({columns})")
+        cursor.execute(f"COMMENT ON TABLE {name} IS '{_MARK}'")
 
     def create(self, cursor: Cursor, table: Table) -> None:
         columns = [
@@ -66,10 +68,7 @@ class PostgresTables:
         if table.searched:
             columns.append(f"{_WORDS} tsvector GENERATED ALWAYS AS (to_tsvector('simple', {table.searched})) STORED")
         try:
-            self.define(
-                cursor, f"CREATE TABLE {table.name} ({', '.join(columns)}, PRIMARY KEY ({', '.join(table.keys)}))"
-            )
-            cursor.execute(f"COMMENT ON TABLE {table.name} IS '{_MARK}'")
+            self.define(cursor, table.name, f"{', '.join(columns)}, PRIMARY KEY ({', '.join(table.keys)})")
             for name, rest in table.indexes.items():
                 cursor.execute(f"CREATE INDEX {name} ON {table.name} {rest}")
             if table.searched:
@@ -219,10 +218,10 @@ class PostgresStorage:
 
     def remove(self, tables: Iterable[str]) -> None:
         with self._database.connect() as connection, connection.transaction():
-            marked = f"SELECT 1 WHERE obj_description({_NAMED.format('%s')}, 'pg_class') = %s"
-            ours = [name for name in tables if connection.execute(marked, (name, _MARK)).fetchone()]
-            for name in (*ours, *SYSTEM_TABLES):
-                connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(name)))
+            marked = f"SELECT 1 WHERE %s LIKE 'redraft_%%' OR obj_description({_NAMED.format('%s')}, 'pg_class') = %s"
+            for name in (*tables, *SYSTEM_TABLES):
+                if connection.execute(marked, (name, name, _MARK)).fetchone():
+                    connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(name)))
 
     def _line(self, error: psycopg.Error) -> str:
         if isinstance(error, errors.ReadOnlySqlTransaction):

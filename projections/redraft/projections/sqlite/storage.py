@@ -135,8 +135,8 @@ class SqliteTables:
     def is_ours(self, cursor: Cursor, name: str) -> bool:
         return True  # so is the file
 
-    def define(self, cursor: Cursor, statement: str) -> None:
-        cursor.execute(statement)
+    def define(self, cursor: Cursor, name: str, columns: str) -> None:
+        cursor.execute(f"CREATE TABLE {name} ({columns})")
 
     def create(self, cursor: Cursor, table: Table) -> None:
         columns = ", ".join(f"{name} {kind}" for name, kind in table.columns.items())
