@@ -9,7 +9,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -21,7 +21,10 @@ API: Final = "redraft-api"
 
 
 class LyingProvider:
-    """A provider at `issuer`. `wrong` are claims that its next tokens have otherwise than they should."""
+    """A provider at `issuer`. `wrong` are claims that its next tokens have otherwise than they should.
+
+    It tells its keys once it `may_answer`; `asked` is set when somebody waits for them.
+    """
 
     def __init__(self, issuer: str) -> None:
         self.issuer = issuer
@@ -29,6 +32,9 @@ class LyingProvider:
         self.wrong: dict[str, Any] = {}
         self.sign = self.signed
         self.nonce = ""
+        self.asked = Event()
+        self.may_answer = Event()
+        self.may_answer.set()
 
     def claims(self, audience: str) -> dict[str, Any]:
         now = int(time.time())
@@ -60,6 +66,8 @@ class LyingProvider:
 
     def answer(self, path: str) -> dict[str, Any]:
         if path == "/jwks":
+            self.asked.set()
+            self.may_answer.wait()
             return dict(KeySet([self.key]).as_dict(private=False))
         if path == "/token":
             token = self.sign(self.claims(CLIENT))

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+import structlog
 from tests.app.cli_calls import call, document, said, until
 from tests.app.dashboard.browser import browser as chromium
 from tests.app.dashboard.browser import looking, runs_nothing
@@ -22,6 +23,10 @@ from tests.app.node import LIBRARIES, installed
 from tests.app.server.lying_provider import API, CLIENT, LyingProvider, lying_provider
 from tests.app.server.served import LOOP, Served, served
 from tests.free_ports import free_port
+
+from redraft.app.server.access.provider import Provider
+from redraft.app.server.problems import Refused
+from redraft.app.settings.openid import OidcSettings
 
 SECRET = "a-secret-that-nobody-reads"  # noqa: S105
 SCOPES = {"editors": ["read", "operate"], "readers": ["read"]}
@@ -323,6 +328,28 @@ def test_a_new_key_of_the_provider_is_taken_and_the_old_one_counts_no_more(
     liar.renew()
     until(lambda: ask(server, liar.signed(liar.claims(API))) == 200)
     assert ask(server, old) == 401
+
+
+async def test_tokens_of_unknown_keys_delay_no_others_while_the_provider_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("redraft.app.server.access.provider.PAUSE", 0.0)
+    with lying_provider() as liar:
+        chosen = OidcSettings(issuer=liar.issuer, client_id=CLIENT, audience=API, url="http://127.0.0.1", scopes={})
+        async with Provider(chosen, "", structlog.get_logger()) as provider:
+            good = liar.signed(liar.claims(API))
+            assert (await provider.read(good)).claims["sub"] == "u-1"
+            liar.asked.clear()
+            liar.may_answer.clear()
+            unknown = asyncio.create_task(provider.read(liar.signed_by_a_key_without_a_name(liar.claims(API))))
+            try:
+                assert await asyncio.to_thread(liar.asked.wait, 30)
+                for _ in range(3):
+                    async with asyncio.timeout(5):
+                        assert (await provider.read(good)).claims["sub"] == "u-1"
+                assert not unknown.done()
+            finally:
+                liar.may_answer.set()
+            with pytest.raises(Refused):
+                await unknown
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,12 @@ class Provider:
             raise not_a_token(error) from None
 
     async def _current_keys(self, *, unknown: bool = False) -> KeySet:
-        """Returns the keys; asks for them when those at hand are old, or (`unknown`) miss one, but not too often."""
+        """Returns the keys; asks for them when those at hand are old, or (`unknown`) miss one, but not too often.
+
+        While they are asked for, those at hand count: tokens of unknown keys, which anybody can send, delay no other.
+        """
+        if self._keys is not None and not unknown and self._lock.locked() and time.monotonic() - self._known <= KEPT:
+            return self._keys
         async with self._lock:
             now = time.monotonic()
             wanted = unknown or now - self._known > FRESH
