@@ -272,12 +272,13 @@ async def test_a_handler_that_changes_the_folder_gets_each_event_once(
 
     async with store_world("sqlite:///runs.db") as there, there.open() as client:
         await write_run(there.store, "a", 3)
-        task = asyncio.create_task(client.deliver("index", leave))
         async with open_subscriptions(f"sqlite:///{tmp_path / 'runs.db'}") as names:
-            await until(names, "index", lambda found: found.position == 3)
-        task.cancel()
-        await asyncio.wait({task})
-    assert calls == [1, 2, 3]
+            for name in ("index", "another"):
+                task = asyncio.create_task(client.deliver(name, leave))
+                await until(names, name, lambda found: found.position == 3)
+                task.cancel()
+                await asyncio.wait({task})
+    assert calls == [1, 2, 3, 1, 2, 3]
     assert not [*(tmp_path / "elsewhere").iterdir()]
 
 
