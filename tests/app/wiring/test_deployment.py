@@ -36,7 +36,7 @@ from redraft.app.workflows.sources import read_source
 from redraft.events.backends import open_store
 from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import INBOX, BusMessage, work_queue
-from redraft.events.errors import BusError, IncompatibleStore, InputError
+from redraft.events.errors import BusError, IncompatibleStore, InputError, StoreError
 from redraft.events.messages.codec import encode_message
 from redraft.events.messages.commands import CritiqueDraft, Request
 from redraft.events.messages.content import Brief, new_draft
@@ -420,6 +420,26 @@ async def test_a_health_file_that_cannot_be_written_is_refused(tmp_path: Path) -
     with pytest.raises(InputError, match="--health-file"):
         async with health_file(tmp_path / "no" / "file", ping, quiet_log()):
             pass
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_part_that_fails_while_it_is_cancelled_is_not_begun_again(turns: int) -> None:
+    began, fails = asyncio.Event(), asyncio.Event()
+
+    async def part() -> None:
+        began.set()
+        await fails.wait()
+        raise StoreError("away")
+
+    kept_up = asyncio.create_task(retry_forever("part", part, quiet_log()))
+    async with asyncio.timeout(30):
+        await began.wait()
+        fails.set()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        kept_up.cancel()
+        await asyncio.wait({kept_up})
+    assert kept_up.cancelled()
 
 
 async def test_a_part_is_run_again_when_its_server_was_away_and_told_what_ends_it() -> None:

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def together(parts: Iterable[Coroutine[None, None, None]]) -> AsyncIterator[list[asyncio.Task[None]]]:
-    """Runs the parts beside the block and stops them after it; the first error of a part ends the block."""
+    """Runs the parts beside the block and stops them after it; the first error of a part ends the block.
+
+    Raises CancelledError where the caller was cancelled at the same moment: before Python 3.13 a TaskGroup raises the
+    errors alone (https://github.com/python/cpython/issues/116720), and who tries again would go on for ever.
+    """
+    caller = asyncio.current_task()
+    cancelled_before = caller.cancelling() if caller is not None else 0
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(part) for part in parts]
@@ -28,6 +34,8 @@ async def together(parts: Iterable[Coroutine[None, None, None]]) -> AsyncIterato
             for task in tasks:
                 task.cancel()
     except BaseExceptionGroup as errors:
+        if caller is not None and caller.cancelling() > cancelled_before:
+            raise asyncio.CancelledError from errors
         raise _first(errors) from None
 
 
