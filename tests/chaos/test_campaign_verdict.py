@@ -187,6 +187,7 @@ PLANTED: Final[dict[str, tuple[Plant, Kind, str]]] = {
     "two drafts were delivered as one": (delivered_beside, "doubled", "delivered: "),
     "a run has not ended": (without_end, "stuck", "end: "),
     "an answer came long after its deadline": (answered_late, "stuck", "late: "),
+    "a process does not end": (lambda each: replace(each, unended=("worker-1",)), "stuck", "worker-1 did not end"),
     "bytes were changed": (bytes_changed, "untrue", "changed: "),
     "a text was changed, and its hash was not": (text_changed, "untrue", "draft-hash: "),
     "an answer to what nobody asked": (

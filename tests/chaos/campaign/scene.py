@@ -59,6 +59,7 @@ class Scene:
         self.servers = servers
         self.chance = chance
         self.notes: Counter[str] = Counter()
+        self._unended: list[str] = []
         self.clocks = 0.0
         self._troubles: list[tuple[datetime, datetime]] = []
         self.straight = servers.cluster.new_database(name)
@@ -90,7 +91,7 @@ class Scene:
                 await asyncio.wait(tasks)
         finally:
             for name in await asyncio.to_thread(self.deployment.stop):
-                self.notes[f"{name.partition('-')[0]} did not end within 30 s"] += 1
+                self._unended.append(name)
 
     async def until(self, what: str, condition: Callable[[], bool], within: float) -> None:
         """Waits for a condition. Raises TimeoutError."""
@@ -114,6 +115,7 @@ class Scene:
             beside,
             self.clocks,
             tuple(self._troubles),
+            tuple(self._unended),
         )
 
     @contextmanager

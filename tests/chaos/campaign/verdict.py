@@ -43,7 +43,7 @@ class Evidence(msgspec.Struct, frozen=True):
     """What a part left. `until` is when it was over; `beside` is what others found (read models, hashes of the log).
 
     `worked` are pieces of work that were begun. `clocks` says how far a clock was out at most, in seconds. `troubles`
-    are the times in which something was broken.
+    are the times in which something was broken, `unended` the processes that did not end within 30 s once told to.
     """
 
     log: Log
@@ -54,6 +54,7 @@ class Evidence(msgspec.Struct, frozen=True):
     beside: tuple[str, ...] = ()
     clocks: float = 0.0
     troubles: tuple[tuple[datetime, datetime], ...] = ()
+    unended: tuple[str, ...] = ()
 
     def was_calm(self, begin: datetime, end: datetime) -> bool:
         """Whether nothing was broken for a minute between these times."""
@@ -89,6 +90,7 @@ def judge(evidence: Evidence) -> Verdict:
         *_late(evidence, read_runs),
         *_deliveries(evidence.delivered, read_runs),
         *(("untrue", each) for each in evidence.beside),
+        *(("stuck", f"{name} did not end within 30 s") for name in evidence.unended),
     ):
         faults[kind].append(told)
     return Verdict({kind: tuple(told) for kind, told in faults.items()}, _counts(evidence, read_runs))
