@@ -132,7 +132,9 @@ async def test_a_coordinator_reads_the_inbox_and_what_it_holds(bus: Bus) -> None
     turns, told = Turns(0), []
     seen: list[Turn] = []
     await bus.publish(SECOND, [message(2)])
-    async with open_inbox(bus, Share("me", 2, turns, changed=told.append, turned=seen.append)) as inbox:
+    async with open_inbox(
+        bus, Share("me", 2, turns, changed=told.append, turned=seen.append), asyncio.Event()
+    ) as inbox:
         await bus.publish(INBOX, [BusMessage("x.y.v1", b"{}", Origin("no run", "test"))])
         await bus.publish(FIRST, [message(1)])
         found = await taken(inbox, 2)
@@ -149,13 +151,29 @@ async def test_a_coordinator_reads_the_inbox_and_what_it_holds(bus: Bus) -> None
 
 async def test_without_the_store_it_reads_on_and_a_share_that_it_lost_is_given_up(bus: Bus) -> None:
     turns = Turns(0)
-    async with open_inbox(bus, Share("me", 2, turns)) as inbox:
+    async with open_inbox(bus, Share("me", 2, turns), asyncio.Event()) as inbox:
         await until(lambda: (0,) in turns.reads)
         turns.away = True
         await bus.publish(FIRST, [message(1)])
         await inbox.ack(await taken(inbox, 1))
         turns.away, turns.turn = False, Turn(())
         await until(lambda: turns.reads[-1] == ())
+
+
+async def test_one_that_is_drained_takes_no_more_of_the_inbox(bus: Bus) -> None:
+    turns, told, drained = Turns(0), [], asyncio.Event()
+    share = Share("me", 2, turns, changed=told.append, pause=0.001)
+    async with open_inbox(bus, share, drained) as inbox:
+        await until(lambda: (0,) in turns.reads)
+        drained.set()
+        turns.turn = Turn((0, 1))
+        await bus.publish(SECOND, [message(0)])
+        for number in range(1, 30):  # what was its own it still takes, and it would have had its turns meanwhile
+            await bus.publish(FIRST, [message(number)])
+            found = await taken(inbox, 1)
+            assert ids(found) == [f"id-{number}"]
+            await inbox.ack(found)
+    assert told == [[0]]
 
 
 async def test_one_that_cannot_read_the_bus_takes_no_turn() -> None:
@@ -166,6 +184,10 @@ async def test_one_that_cannot_read_the_bus_takes_no_turn() -> None:
         raise BusError("the broker is away")
 
     checks: Callable[[], Awaitable[None]] = check
-    async with asyncio.timeout(DEADLINE), LocalBus() as bus, open_inbox(bus, Share("me", 2, turns, checks)):
+    async with (
+        asyncio.timeout(DEADLINE),
+        LocalBus() as bus,
+        open_inbox(bus, Share("me", 2, turns, checks), asyncio.Event()),
+    ):
         await asked.wait()
     assert turns.reads == []

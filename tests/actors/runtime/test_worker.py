@@ -20,8 +20,8 @@ from redraft.actors.values import ignore
 from redraft.actors.workflow.actor import Actor
 from redraft.actors.workflow.roles import critic, generator
 from redraft.events.bus.local import LocalBus
-from redraft.events.bus.port import INBOX, Bus, BusMessage, work_queue
-from redraft.events.errors import BusError, MessageTooLarge
+from redraft.events.bus.port import INBOX, Bus, BusMessage, Consumer, Delivery, work_queue
+from redraft.events.errors import BusError, BusUnusable, MessageTooLarge
 from redraft.events.messages.codec import decode_message, encode_message
 from redraft.events.messages.commands import ConfirmStep, CritiqueDraft, Failed, Generate, Generated, Message, Request
 from redraft.events.messages.content import Brief, Critique, new_draft
@@ -528,6 +528,44 @@ async def test_a_queue_with_the_settings_of_a_stranger_waits_and_the_others_are_
         finally:
             task.cancel()
             await asyncio.wait([task])
+
+
+class TakenAway(LocalBus):
+    """A bus on which a queue turns out to be a stranger's once `found` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = asyncio.Event()
+        self.served = asyncio.Event()
+
+    @asynccontextmanager
+    async def consume(self, queue: str, prefetch: int) -> AsyncIterator[Consumer]:
+        async with super().consume(queue, prefetch) as consumer:
+
+            async def take(limit: int) -> Sequence[Delivery]:
+                self.served.set()
+                await self.found.wait()
+                raise BusUnusable("a stranger's queue")
+
+            consumer.take = take  # type: ignore[method-assign]
+            yield consumer
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_worker_that_is_cancelled_as_a_queue_is_found_unusable_ends(turns: int):
+    @generator
+    async def write(brief):
+        return "text"
+
+    async with asyncio.timeout(60), TakenAway() as bus:
+        task = asyncio.create_task(Worker([write], bus, lambda: "id").run())
+        await bus.served.wait()
+        bus.found.set()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
 
 
 class Failing(LocalBus):

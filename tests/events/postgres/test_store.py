@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -558,3 +560,33 @@ def test_a_row_that_is_too_large_is_told_from_a_server_that_takes_nothing_now(
             connection.execute(statement)
     assert is_row_too_large(raised.value) == never
     assert type(database.persistence_error(raised.value)) is (DataError if never else OperationalError)
+
+
+# A process without file descriptors
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """Leaves this process no file descriptor to open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_a_process_without_file_descriptors_appends_and_reads_by_the_connections_that_it_has(
+    postgres_url: str, notes: Notes
+) -> None:
+    async with asyncio.timeout(60), open_store(postgres_url) as store:
+        first = await append_to(store, "a", 0, notes("a"))
+        assert await store.head() == 1
+        with no_descriptors():
+            with pytest.raises(OSError, match="Too many open files"):
+                os.dup(0)
+            second = await append_to(store, "a", 1, notes("a", after=1))
+            assert await store.head() == 2
+        assert await store.read("a") == (*first, *second)

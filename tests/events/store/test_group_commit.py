@@ -266,6 +266,55 @@ async def test_what_a_direct_writer_could_not_do_is_looked_at_by_the_thread(
         assert bench.groups() == []
 
 
+class NoRoom(Executor):
+    """Starts no thread the first time, as a process without room for one, and does what comes later at once."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.refused += 1
+        if self.refused == 1:
+            raise RuntimeError("can't start new thread")
+        return Inline().submit(fn, *args, **kwargs)
+
+
+class NoDescriptor(Direct):
+    """A direct writer that cannot begin the first time, and takes nothing later."""
+
+    def begin(self, rows: Sequence[NewRow], then: Then) -> bool:
+        if self.takes:
+            self.takes = False
+            raise OSError(24, "Too many open files")
+        return False
+
+
+@pytest.mark.parametrize(
+    "bench", [lambda: Bench(NoRoom()), lambda: Bench(Inline(), NoDescriptor())], ids=["thread", "descriptor"]
+)
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_appends_that_cannot_begin_fail_and_later_ones_are_written(
+    notes: Notes, bench: Callable[[], Bench], at_once: bool
+) -> None:
+    made = bench()
+    async with asyncio.timeout(60):
+        with pytest.raises(StoreError, match=r"^store here: .*(thread|open files)"):
+            await made.committer.submit([append(notes, "a")], at_once=at_once)
+        assert positions(await made.committer.submit([append(notes, "b")])) == [[1]]
+        await made.committer.drain()
+
+
+async def test_what_cannot_be_looked_at_by_the_thread_after_a_direct_writer_fails(notes: Notes) -> None:
+    direct = Direct()
+    bench = Bench(NoRoom(), direct)
+    done = bench.committer.submit([append(notes, "a")], at_once=True)
+    direct.begun[0][1](OperationalError("cut off"))
+    async with asyncio.timeout(60):
+        with pytest.raises(StoreError, match="thread"):
+            await done
+        await bench.committer.drain()
+
+
 async def test_what_a_direct_writer_does_not_take_the_thread_writes(notes: Notes) -> None:
     bench = Bench(Inline(), Direct(takes=False))
     assert positions(await bench.committer.submit([append(notes, "a")])) == [[1]]

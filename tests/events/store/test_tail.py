@@ -206,6 +206,29 @@ async def test_a_follower_is_told_when_the_log_cannot_be_looked_at(
         assert [event.version for event in await followed(store, 1, after=1)] == [2]
 
 
+async def test_followers_are_told_of_errors_that_nobody_foresaw_and_the_end_is_looked_for_again(
+    log: Log, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = log.opened()
+    async with log.store(opened) as store, log.store() as other, asyncio.timeout(DEADLINE):
+        await append_to(other, "a", 0, notes("a"))
+        async with aclosing(store.tail(1)) as lasting, aclosing(store.tail(1)) as told:
+            with monkeypatch.context() as patch:
+                patch.setattr(opened.recorder, "max_notification_id", without_descriptors)
+                kept = asyncio.ensure_future(anext(lasting))
+                with pytest.raises(StoreError, match="Too many open files"):
+                    await anext(told)
+                with pytest.raises(StoreError, match="Too many open files"):
+                    await kept
+        following = asyncio.create_task(followed(store, 1, after=1))
+        await append_to(other, "a", 1, notes("a", after=1))
+        assert [event.version for event in await following] == [2]
+
+
+def without_descriptors() -> int:
+    raise OSError(24, "Too many open files")
+
+
 def broken() -> int:
     raise OperationalError("the disk is gone")
 

@@ -300,9 +300,13 @@ def _limits() -> tuple[str, str, str]:
     return lock, statement, idle
 
 
+_SELECTOR: Final = getattr(selectors, "PollSelector", selectors.DefaultSelector)
+"""It needs no file descriptor, of which a process may have none left, where the system has `poll`."""
+
+
 def has_ended(connection: psycopg.Connection[DictRow] | psycopg.AsyncConnection[DictRow]) -> bool:
     """Returns whether there is data to read: all that a server sends on an idle connection is that it ends."""
-    with selectors.DefaultSelector() as selector:
+    with _SELECTOR() as selector:
         selector.register(connection.fileno(), selectors.EVENT_READ)
         return bool(selector.select(0))
 

@@ -56,7 +56,7 @@ async def listen(database: Database, schema: str, is_ours: Callable[[int], bool]
     `is_ours` returns, by the id of the server's process, whether this process appended: then it knows the end already.
     """
     while True:
-        with suppress(psycopg.Error):
+        with suppress(psycopg.Error, OSError):
             connection = await database.connect_async()
             try:
                 await _listen(connection, schema, is_ours, moved)

@@ -195,8 +195,8 @@ class Tail:
             await asyncio.sleep(self._poll)
             try:
                 end = await self._ask_end()
-            except StoreError as error:
-                self._bell.ring(str(error))
+            except Exception as error:  # noqa: BLE001 - whatever it is: else all readers would wait for ever
+                self._bell.ring(str(error) or repr(error))
             else:
                 self._move_end(end)
 

@@ -77,13 +77,13 @@ class Coordinator:
         self.handler = handler
         self._outlasts = outlasts
         self._failures = 0
-        self._open = partial(open_inbox, bus, share) if share else partial(bus.consume, INBOX, PREFETCH)
+        self._drained = asyncio.Event()
+        self._open = partial(open_inbox, bus, share, self._drained) if share else partial(bus.consume, INBOX, PREFETCH)
         self._unusable = UnusableQueues(share.on_trouble if share else ignore)
         self._admission = Admission(handler.limit, bus.largest)
         self._draining = False
         self._taking: asyncio.Timeout | None = None
         self._held: dict[str, _Held] = {}
-        self._drained = asyncio.Event()
         self._previous: asyncio.Task[None] | None = None
         self._underway = Underway()
 

@@ -53,11 +53,14 @@ class Share(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def open_inbox(bus: Bus, share: Share) -> AsyncIterator[Consumer]:
-    """Yields a reader of the inbox and of this coordinator's partitions; gives these up after the block."""
+async def open_inbox(bus: Bus, share: Share, drained: asyncio.Event) -> AsyncIterator[Consumer]:
+    """Yields a reader of the inbox and of this coordinator's partitions; gives these up after the block.
+
+    Once `drained` is set it takes no more turns: if draining takes long, as the store is slow, others take over.
+    """
     inbox = DividedInbox(bus, share.on_trouble)
     async with asyncio.TaskGroup() as group:
-        reader = _ShareReader(inbox, share, group)
+        reader = _ShareReader(inbox, share, group, drained)
         tasks = [group.create_task(inbox.serve(INBOX, PREFETCH, asyncio.Event())), group.create_task(reader.keep())]
         try:
             yield inbox
@@ -68,8 +71,9 @@ async def open_inbox(bus: Bus, share: Share) -> AsyncIterator[Consumer]:
 class _ShareReader:
     """Reads the partitions that are held: a task for each, with the event that ends it."""
 
-    def __init__(self, inbox: DividedInbox, share: Share, group: asyncio.TaskGroup) -> None:
+    def __init__(self, inbox: DividedInbox, share: Share, group: asyncio.TaskGroup, drained: asyncio.Event) -> None:
         self._inbox = inbox
+        self._drained = drained
         self._share = share
         self._group = group
         self._reading: dict[int, tuple[asyncio.Task[None], asyncio.Event]] = {}
@@ -77,18 +81,19 @@ class _ShareReader:
         self._told: set[int] = set()
 
     async def keep(self) -> None:
-        """Takes a turn every few seconds, and when it has given something up, until it is cancelled.
+        """Takes a turn every few seconds, and when it has given something up, until it is cancelled or drained.
 
         Without store or bus it reads on as before.
         """
         share = self._share
-        while True:
+        while not self._drained.is_set():
             self._ended.clear()
             with suppress(BusError, StoreError):
                 await share.check()
                 turn = await share.store.take_turn(share.me, tuple(self._reading), share.partitions)
                 share.turned(turn)
-                self._follow(turn)
+                if not self._drained.is_set():
+                    self._follow(turn)
             with suppress(TimeoutError):
                 async with asyncio.timeout(share.pause):
                     await self._ended.wait()

@@ -149,6 +149,8 @@ class Worker:
                 return
             if self._draining:
                 return
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise asyncio.CancelledError  # before Python 3.13 the group raises the errors alone: see `together`
             await asyncio.sleep(AGAIN)
 
     async def _serve_queue(self, actor: Actor) -> None:
