@@ -28,7 +28,8 @@ from tests.appending import append_to
 
 from redraft.app import DeliveryError, Retry, open_readonly
 from redraft.app.settings.settings import Settings
-from redraft.app.subscribing.delivery import backoff
+from redraft.app.subscribing.delivery import SubscriptionServer, backoff
+from redraft.app.subscribing.feed import StoreFeed
 from redraft.events.backends import open_store, open_subscriptions
 from redraft.events.encryption.cipher import new_master_key, read_master_key
 from redraft.events.encryption.keyring import Encryption
@@ -452,6 +453,38 @@ async def test_whoever_serves_a_name_goes_where_it_is_put(there: World, names: S
         await until(names, "index", lambda found: found.position == 5)
         assert handler.tried == [1, 2, 3, 4, 5, 1, 2, 3, 4, 5]
         assert (await names.get("index")).failing is None
+
+
+async def test_a_drain_while_a_name_is_taken_up_again_is_not_lost(
+    there: World, names: Subscriptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await write_run(there.store, "a", 3)
+    feed, handled = StoreFeed(there.store), list[int]()
+    taking_up, answers, require = asyncio.Event(), asyncio.Event(), feed.require
+
+    async def require_slowly(position: int, name: str) -> None:
+        if position:
+            taking_up.set()
+            await answers.wait()
+        await require(position, name)
+
+    async def handle(event: Recorded) -> None:
+        handled.append(event.position)
+
+    monkeypatch.setattr(feed, "require", require_slowly)
+    server = SubscriptionServer(feed, names, "index", handle, structlog.get_logger())
+    serving = asyncio.create_task(server.run())
+    try:
+        await until(names, "index", lambda found: found.position == 3)
+        await names.put("index", 1)
+        await taking_up.wait()
+        await server.drain()
+        answers.set()
+        await asyncio.wait_for(asyncio.shield(serving), DEADLINE / 2)
+    finally:
+        serving.cancel()
+        await asyncio.wait({serving})
+    assert handled == [1, 2, 3]
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "-x", "x" * 101, "naïve", "a/b"])

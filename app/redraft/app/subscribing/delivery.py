@@ -152,6 +152,8 @@ class SubscriptionServer:
         try:
             async with together([self._follow(cursor), self._watch(cursor.taken), lease.keep()]) as tasks:
                 self._serving = tasks[0]
+                if self._drained:  # while the name was taken up
+                    self._serving.cancel()
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._serving = None
