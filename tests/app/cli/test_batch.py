@@ -223,7 +223,6 @@ def test_what_does_not_go_with_a_batch_is_refused(folder: Path) -> None:
     for arguments, fault in (
         (["loop.py:loop", "a text"], "--batch names the file of sources"),
         (["--resume", "last"], "leave --resume out"),
-        (["--concurrency", "0"], "--concurrency 0: give at least 1"),
     ):
         said = call("run", "--batch", file, *arguments)
         assert said.code == 2

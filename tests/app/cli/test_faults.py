@@ -132,8 +132,21 @@ WRONG_INPUT: dict[str, Callable[[Path], tuple[str, ...]]] = {
     "11 tags are given; a run has at most 10": lambda folder: ("Tides", *(f"--tag=t{n}" for n in range(11))),
     "leave --tag out": lambda folder: ("--tag", "spring", "--resume", "last"),
     "leave SOURCE out": lambda folder: ("Tides", "--resume", "last"),
+    "--resume is empty: give a run": lambda folder: ("--resume", "", "Tides"),
+    "'--concurrency': it has to be greater than or equal to 1": lambda folder: ("Tides", "--concurrency", "0"),
+    "x…: the name is too long for the file system": lambda folder: ("Tides", "--out", "x" * 300 + ".md"),
+    "the name is too long for the file system; give": lambda folder: ("x" * 300 + ".py:loop", "Tides"),
+    "plan.yaml: more than 262,144 bytes": lambda folder: (vast(folder / "plan.yaml"), "Tides"),
+    "more than 536,870,912 bytes; split it": lambda folder: ("--batch", "/dev/zero"),
     "is not understood; give sqlite:///runs.db": lambda folder: ("Tides", "--store", "postgres"),
 }
+
+
+def vast(path: Path) -> str:
+    """A file that takes no room on the disk, and more memory than there is."""
+    path.touch()
+    os.truncate(path, 2**43)
+    return path.name
 
 
 def written(path: Path, content: bytes) -> str:

@@ -19,7 +19,7 @@ from redraft.app.process.logs import new_log
 from redraft.app.server.leases import Leases
 from redraft.app.server.offers import Offers
 from redraft.app.server.service import Service
-from redraft.events.errors import StoreError
+from redraft.events.errors import IncompatibleStore, StoreError
 
 
 @asynccontextmanager
@@ -123,3 +123,61 @@ async def test_of_events_that_are_counted_one_after_the_other_each_is_shown_once
             assert isinstance(shown, Fragment)
             seen.append(shown.event.partition(b"<p>")[2][:1])
     assert seen == [b"0", b"1", b"2", b"3"]
+
+
+async def test_who_looks_is_told_that_the_read_models_are_away_and_sees_them_again() -> None:
+    away = 0
+
+    async def changed(seen: int) -> int:
+        nonlocal away
+        away += 1
+        raise StoreError("the server closed the connection")
+
+    async def render() -> Callable[[], str]:
+        return lambda: "<p>there</p>"
+
+    async with asyncio.timeout(60), broadcasting() as caster:
+        runtime = caster._service.runtime
+        views = SimpleNamespace(position=0, changed=changed)
+        service = cast(
+            "Service",
+            SimpleNamespace(
+                runtime=SimpleNamespace(store=runtime.store, views=views),
+                closing=asyncio.Event(),
+                log=caster._service.log,
+            ),
+        )
+        broken = Broadcaster(service)
+        async with aclosing(broken.watch("k", Subject(every=0.01), render)) as looking:
+            assert isinstance(shown := await anext(looking), Fragment)
+            broken._channels["k"].touch(5)
+            assert isinstance(told := await anext(looking), Fragment)
+            views.position = 5
+            assert isinstance(again := await anext(looking), Fragment)
+    assert away
+    assert told.event.startswith(b"event: trouble\n")
+    assert again.event == shown.event
+
+
+async def test_a_log_that_cannot_be_followed_for_good_is_looked_at_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = 0
+
+    async def render() -> Callable[[], str]:
+        nonlocal made
+        made += 1
+        return lambda number=made: f"<p>{number}</p>"  # type: ignore[misc]
+
+    async def not_followed(self: Broadcaster) -> None:
+        raise IncompatibleStore("it is another log")
+
+    monkeypatch.setattr(live, "UNFOLLOWED", 0.01)
+    monkeypatch.setattr(Broadcaster, "_follow", not_followed)
+    async with (
+        asyncio.timeout(60),
+        broadcasting() as caster,
+        aclosing(caster.watch("k", Subject(), render)) as looking,
+    ):
+        shown = [each for _ in range(3) if isinstance(each := await anext(looking), Fragment)]
+    assert len({each.id for each in shown}) == 3

@@ -102,6 +102,33 @@ async def test_a_follower_builds_a_new_version_without_holding_up_the_others(
         assert 1 in seen
 
 
+async def test_a_follower_that_is_cancelled_as_it_has_built_a_version_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("redraft.projections.engine.projector.FAR_BEHIND", 1)
+    project, built = projector._project, asyncio.Event()
+
+    async def projected(*given: object, follow: bool) -> int:
+        try:
+            return await project(*given, follow=follow)  # type: ignore[arg-type]
+        finally:
+            if not follow:
+                built.set()
+
+    monkeypatch.setattr(projector, "_project", projected)
+    async with open_store("memory:") as store, open_views(None, (OLD, RUNS)) as views, asyncio.timeout(60):
+        await fill(store, LOG[:50])
+        await catch_up(views, store)
+        for turns in range(12):
+            await views.begin_shadow(["names"])
+            built.clear()
+            following = asyncio.create_task(follow(views, store))
+            await built.wait()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            following.cancel()
+            await asyncio.wait({following})
+            assert following.cancelled()
+
+
 async def test_a_rebuild_says_which_rows_were_wrong_and_mends_them(place: StorageLocation) -> None:
     told: list[Notice] = []
     async with open_views(place, (OLD, RUNS), told.append) as views:

@@ -158,11 +158,14 @@ class Broadcaster:
             await retry_forever("dashboard", self._follow, self._service.log)
         except EncryptionKeyMissing:
             await self._look_again_and_again()
+        except Exception as error:  # noqa: BLE001 - whatever it is: who looks at a fragment would wait for ever
+            self._service.log.warning("log not followed", error=str(error))
+            await self._look_again_and_again()
         finally:
             waking.cancel()
 
     async def _look_again_and_again(self) -> None:
-        """Has every fragment rendered again and again, where the log cannot be followed without its key."""
+        """Has every fragment rendered again and again, where the log cannot be followed, as without its key."""
         while True:
             for channel in self._channels.values():
                 channel.first = channel.last = 0
@@ -202,9 +205,9 @@ class Broadcaster:
             await asyncio.sleep(INTERVAL)
 
     async def _render(self, channel: _Channel) -> None:
-        if not channel.subject.run:  # a run's page is made of its events alone; others read what counts them
-            await self._await_rows(channel)
         try:
+            if not channel.subject.run:  # a run's page is made of its events alone; others read what counts them
+                await self._await_rows(channel)
             make = await channel.render()
             channel.publish(await beside(lambda: fragment_of(make())))
         except Exception as error:  # noqa: BLE001 - the next change may mend it, and others look at other fragments

@@ -67,14 +67,29 @@ def read_plain(path: Path, largest: int) -> bytes:
     return content
 
 
+def read_at_most(path: Path, largest: int) -> bytes:
+    """Returns the bytes of a file or a pipe, at most so many. Raises OSError, and ValueError where there are more."""
+    with path.open("rb") as file:
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise ValueError(f"more than {largest:,} bytes")
+    return content
+
+
+LARGEST_KEY: Final = 64 * 1024
+"""Bytes of the largest key file that is read."""
+
+
 def read_key(path: Path, what: str) -> str:
     """The text of a key file; raises InputError, which names the file and never what stands in it."""
     try:
-        return path.read_text(encoding="ascii")
+        return read_at_most(path, LARGEST_KEY).decode("ascii")
     except OSError as error:
         raise InputError(f"{what} {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"{what} {path} is not a key: it holds other things than plain text") from None
+    except ValueError as error:
+        raise InputError(f"{what} {path} is not a key: it has {error}") from None
 
 
 def refuse_present(*paths: Path) -> None:

@@ -16,6 +16,7 @@ from redraft.actors.workflow.workflow import Workflow, pin_versions
 from redraft.app.client.client import Client
 from redraft.app.client.result import Result, as_brief
 from redraft.app.models.configuration import actor_keys, check_models, models_of
+from redraft.app.process.files import read_at_most
 from redraft.app.settings.settings import Settings, read_settings
 from redraft.app.wiring.local import LocalRuntime, open_local
 from redraft.app.workflows.actor_registry import build_actor_registry
@@ -128,9 +129,9 @@ def read_batch(path: Path, limit: int = MAX_DRAFT_BYTES, tags: tuple[str, ...] =
     Raises InputError naming the line and the remedy.
     """
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path}: more than {MAX_BYTES:,} bytes; split it")
-        lines = path.read_bytes().split(b"\n")
+        lines = read_at_most(path, MAX_BYTES).split(b"\n")
+    except ValueError as error:
+        raise InputError(f"{path}: {error}; split it") from None
     except OSError as error:
         raise InputError(f"--batch {path}: {error.strerror}; name a file with a brief on each line") from None
     items = tuple(_item(path, number, line, limit, tags) for number, line in enumerate(lines, 1) if line.strip())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 import httpx
@@ -113,10 +113,15 @@ class HttpBus:
         return leased.lease, leased.delivery, bus_message
 
     async def extend(self, lease: str, run: str) -> None:
-        """Has a lease go on; notes when the server says that the run of its request was cancelled."""
-        found = await self.post(f"/leases/{lease}/extend", _encode({"seconds": SECONDS}))
-        if found.is_success and msgspec.json.decode(found.content, type=_Extended).cancelled:
-            self._cancelled.put_nowait(run)
+        """Has a lease go on; notes when the server says that the run of its request was cancelled.
+
+        Returns after `EXTENDED` seconds at the latest, so that others are extended in time.
+        """
+        with suppress(TimeoutError, *UNREADABLE):  # it is asked again, and what a proxy says is no word of the server
+            async with asyncio.timeout(EXTENDED):
+                found = await self.post(f"/leases/{lease}/extend", _encode({"seconds": SECONDS}))
+            if found.is_success and msgspec.json.decode(found.content, type=_Extended).cancelled:
+                self._cancelled.put_nowait(run)
 
     async def cancellations(self, listening: Callable[[], None]) -> AsyncGenerator[str, None]:
         """Yields the runs of requests that are leased here, when the server says that they were cancelled."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from pathlib import Path
 from pkgutil import resolve_name
@@ -21,6 +22,7 @@ from redraft.actors.workflow.workflow import Workflow, declare, unpin_versions
 from redraft.app.builtin.support.options import nearest
 from redraft.app.models.configuration import Models, with_model
 from redraft.app.models.estimates import with_estimates
+from redraft.app.process.files import read_at_most
 from redraft.app.workflows.run_settings import apply_settings, read_budget, refuse_vain
 from redraft.events.errors import ConditionError, InputError, PlanError
 from redraft.events.messages.conditions import Condition, Points
@@ -133,15 +135,18 @@ def _shipped_plan(name: str, tests: Sequence[str], publish: PublishTarget, model
 
 def _yaml_plan(path: Path, own: Sequence[Actor] = (), *, complete: bool = False) -> Plan:
     from redraft.actors.formats.yaml_reader import read_plan
+    from redraft.actors.formats.yaml_source import MAX_BYTES
 
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_at_most(path, MAX_BYTES + len(BOM_UTF8)).decode("utf-8-sig")
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; correct the path of the plan") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: byte {error.start:,} is not UTF-8; save the plan as UTF-8") from None
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; check the file and its permissions") from None
+    except ValueError:
+        raise InputError(f"{path}: more than {MAX_BYTES:,} bytes; a workflow is shorter than that") from None
     return read_plan(text, str(path), lambda plan: _declared(check_plan(plan), own, complete=complete))
 
 

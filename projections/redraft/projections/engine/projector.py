@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Final, Protocol
 
 from redraft.events.errors import ReadModelCorrupt
@@ -126,9 +126,10 @@ async def _wait_for_first(*tasks: asyncio.Task[int]) -> None:
     finally:
         for task in tasks:
             task.cancel()
-        for task in tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        await asyncio.wait(tasks)  # not each by itself: our own cancellation looks as theirs does
+    for task in tasks:
+        if not task.cancelled():
+            task.result()
 
 
 async def _check_log(views: Views, log: ReadableLog) -> None:

@@ -149,8 +149,6 @@ def _workflow(given: RunOptions) -> str:
     for option, there in {"--resume": bool(given.resume), "--text": given.text, "--watch": given.watch}.items():
         if there:
             raise InputError(f"--batch runs the briefs of a file; leave {option} out")
-    if given.concurrency < 1:
-        raise InputError(f"--concurrency {given.concurrency}: give at least 1")
     if given.out and "{run}" not in given.out:
         raise InputError(f"--out {given.out}: every run would write this file; put {{run}} into its name")
     match given.words:

@@ -197,13 +197,20 @@ class RunOptions(msgspec.Struct, frozen=True):
         ),
     ] = None
     tag: TagOption = None
-    resume: Annotated[str, typer.Option(metavar="RUN", help="Go on with a run that was interrupted; no SOURCE.")] = ""
+    resume: Annotated[
+        str,
+        typer.Option(
+            metavar="RUN",
+            callback=refuse_empty("a run, such as last"),
+            help="Go on with a run that was interrupted; no SOURCE.",
+        ),
+    ] = ""
     trust: TrustOption = False
     watch: Annotated[bool, typer.Option("--watch", help="Show what models write, as it comes.")] = False
     batch: Annotated[
         str, typer.Option(metavar="FILE.jsonl", help="Many briefs, one on each line: a text in quotes, or an object.")
     ] = ""
-    concurrency: Annotated[int, typer.Option(help="How many runs of a batch go on at once.")] = 16
+    concurrency: Annotated[int, typer.Option(min=1, help="How many runs of a batch go on at once.")] = 16
     texts: Annotated[
         bool, typer.Option("--texts", help="With --json: the texts before and after each refinement too.")
     ] = False
@@ -229,7 +236,14 @@ class ForkOptions(msgspec.Struct, frozen=True):
             "May be repeated.",
         ),
     ] = []
-    brief: Annotated[str, typer.Option(metavar="SOURCE", help="Another brief: a file, -, or the text itself.")] = ""
+    brief: Annotated[
+        str,
+        typer.Option(
+            metavar="SOURCE",
+            callback=refuse_empty("a file, - or a text"),
+            help="Another brief: a file, -, or the text itself.",
+        ),
+    ] = ""
     workflow: Annotated[
         str,
         typer.Option(
