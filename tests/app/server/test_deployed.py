@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import aio_pika
 import httpx
 import pytest
+from aio_pika.exceptions import ChannelNotFoundEntity
 from tests.app.deployments import Deployment, deployment
 
 
@@ -81,3 +85,26 @@ def test_a_worker_by_http_does_its_part_of_a_run_of_the_deployment(deployed: Dep
         deployed.ended(run)
         judged = [each for each in deployed.history(run) if each.name.startswith("draft.critiqued")]
         assert {each.actor for each in judged} == {"critic judge (not authenticated)"}
+
+
+@pytest.mark.check
+def test_a_request_that_waits_as_the_server_is_told_to_end_is_answered(deployed: Deployment) -> None:
+    """Nobody coordinates: what was begun waits in the inbox, and is said to be on its way."""
+    server = deployed.start("serve", "serve", "loop.py:loop")
+
+    async def waiting() -> int:
+        async with await aio_pika.connect(deployed.bus) as connection:
+            channel = await connection.channel()
+            try:
+                inbox = await channel.declare_queue(f"{deployed.prefix}.inbox", passive=True)
+            except ChannelNotFoundEntity:  # it is made with the first message
+                return 0
+            return inbox.declaration_result.message_count or 0
+
+    with httpx.Client(base_url=url_of(deployed, "serve"), timeout=60) as client, ThreadPoolExecutor() as threads:
+        asked = threads.submit(client.post, "/runs", json={"workflow": "loop", "brief": "a text"})
+        deployed.until("it is sent", lambda: asyncio.run(waiting()) == 1)
+        server.terminate()
+        answered = asked.result(60)
+    assert (answered.status_code, answered.json()["recorded"]) == (202, False)
+    assert server.wait(60) == 0

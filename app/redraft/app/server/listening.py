@@ -17,8 +17,8 @@ from redraft.app.settings.settings import HttpSettings
 from redraft.events.errors import InputError
 
 BACKLOG: Final = 512
-LEAVING: Final = 5
-"""Seconds that requests under way have when the process is to end."""
+LEAVING: Final = 12
+"""Seconds that requests under way have when the process is to end; none waits longer than 10 for what it sent."""
 
 CONNECTIONS: Final = 2_000
 """The most connections at the same time; those beyond are told to come again."""
