@@ -442,6 +442,20 @@ async def test_a_part_that_fails_while_it_is_cancelled_is_not_begun_again(turns:
     assert kept_up.cancelled()
 
 
+async def test_a_part_that_fails_as_it_is_ended_is_an_error_and_cancels_nobody() -> None:
+    async def part() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise StoreError("away")
+
+    with pytest.raises(StoreError, match="away"):
+        async with together([part()]):
+            await asyncio.sleep(0)
+    assert (task := asyncio.current_task()) is not None
+    assert task.cancelling() == 0
+
+
 async def test_a_part_is_run_again_when_its_server_was_away_and_told_what_ends_it() -> None:
     calls = iter([ExceptionGroup("", [ExceptionGroup("", [BusError("away")])]), BusError("away"), None])
 

@@ -8,7 +8,7 @@ import resource
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import aclosing, closing, contextmanager, suppress
 from typing import LiteralString
 from urllib.parse import quote
 from uuid import uuid4
@@ -26,6 +26,7 @@ from tests.events.fitting import ROWS, Fitting
 
 from redraft.events.backends import open_lease, open_recorder, open_store
 from redraft.events.errors import Conflict, IncompatibleStore, InputError, StoreError, Tampered
+from redraft.events.postgres import direct_writer
 from redraft.events.postgres.connection import Database, is_row_too_large
 from redraft.events.postgres.recorder import PostgresRecorder
 from redraft.events.postgres.schema import SCHEMA_VERSION
@@ -590,3 +591,48 @@ async def test_a_process_without_file_descriptors_appends_and_reads_by_the_conne
             second = await append_to(store, "a", 1, notes("a", after=1))
             assert await store.head() == 2
         assert await store.read("a") == (*first, *second)
+
+
+async def test_an_append_that_cannot_be_sent_fails_and_the_next_is_written(
+    postgres_url: str, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot(rows: object) -> tuple[bytes, bytes, bytes, bytes]:
+        raise MemoryError
+
+    async with asyncio.timeout(60), open_store(postgres_url) as store:
+        await append_to(store, "a", 0, notes("a"))
+        with monkeypatch.context() as patch:
+            patch.setattr(direct_writer, "_arrays", cannot)
+            with pytest.raises(StoreError, match="MemoryError"):
+                await append_to(store, "a", 1, notes("a", after=1))
+        assert [each.position for each in await append_to(store, "a", 1, notes("a", after=1))] == [2]
+        assert len(await store.read("a")) == 2
+
+
+async def test_who_listens_or_appends_goes_on_after_a_connection_that_could_not_be_made(
+    postgres_url: str, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect, failed = Database.connect_async, 0
+
+    async def without_descriptors(database: Database) -> object:
+        nonlocal failed
+        if failed < 3:
+            failed += 1
+            raise OSError(24, "Too many open files")
+        return await connect(database)
+
+    monkeypatch.setattr(Database, "connect_async", without_descriptors)
+    async with (
+        asyncio.timeout(60),
+        open_store(postgres_url, poll=600) as store,
+        open_store(postgres_url) as other,
+        aclosing(store.tail(0)) as batches,
+    ):
+        following, written = asyncio.ensure_future(anext(batches)), 0
+        while not following.done():
+            with suppress(StoreError):
+                await append_to(other, "a", written, notes("a", after=written))
+                written += 1
+            await asyncio.wait({following}, timeout=0.05)
+        assert await following
+    assert failed == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
@@ -13,6 +14,7 @@ from tests.events.store.test_commit import Faulty
 
 from redraft.events.errors import Conflict, StoreError
 from redraft.events.store.append import CommittedAppend, Encoded, NewEvent, NewRow
+from redraft.events.store.event_store import thread
 from redraft.events.store.group_commit import Committer, Inline
 from redraft.events.store.recorder import DirectWriter, IntegrityError, OperationalError, PersistenceError, Then
 
@@ -266,19 +268,6 @@ async def test_what_a_direct_writer_could_not_do_is_looked_at_by_the_thread(
         assert bench.groups() == []
 
 
-class NoRoom(Executor):
-    """Starts no thread the first time, as a process without room for one, and does what comes later at once."""
-
-    def __init__(self) -> None:
-        self.refused = 0
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        self.refused += 1
-        if self.refused == 1:
-            raise RuntimeError("can't start new thread")
-        return Inline().submit(fn, *args, **kwargs)
-
-
 class NoDescriptor(Direct):
     """A direct writer that cannot begin the first time, and takes nothing later."""
 
@@ -289,30 +278,27 @@ class NoDescriptor(Direct):
         return False
 
 
-@pytest.mark.parametrize(
-    "bench", [lambda: Bench(NoRoom()), lambda: Bench(Inline(), NoDescriptor())], ids=["thread", "descriptor"]
-)
 @pytest.mark.parametrize("at_once", [True, False])
-async def test_appends_that_cannot_begin_fail_and_later_ones_are_written(
-    notes: Notes, bench: Callable[[], Bench], at_once: bool
-) -> None:
-    made = bench()
+async def test_appends_that_cannot_begin_fail_and_later_ones_are_written(notes: Notes, at_once: bool) -> None:
+    bench = Bench(Inline(), NoDescriptor())
     async with asyncio.timeout(60):
-        with pytest.raises(StoreError, match=r"^store here: .*(thread|open files)"):
-            await made.committer.submit([append(notes, "a")], at_once=at_once)
-        assert positions(await made.committer.submit([append(notes, "b")])) == [[1]]
-        await made.committer.drain()
-
-
-async def test_what_cannot_be_looked_at_by_the_thread_after_a_direct_writer_fails(notes: Notes) -> None:
-    direct = Direct()
-    bench = Bench(NoRoom(), direct)
-    done = bench.committer.submit([append(notes, "a")], at_once=True)
-    direct.begun[0][1](OperationalError("cut off"))
-    async with asyncio.timeout(60):
-        with pytest.raises(StoreError, match="thread"):
-            await done
+        with pytest.raises(StoreError, match=r"^store here: .*Too many open files"):
+            await bench.committer.submit([append(notes, "a")], at_once=at_once)
+        assert positions(await bench.committer.submit([append(notes, "b")])) == [[1]]
         await bench.committer.drain()
+    assert bench.groups() == [["b"]]
+
+
+def test_the_thread_of_a_store_is_there_before_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cannot_start(started: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    executor = thread("redraft-test")
+    try:
+        monkeypatch.setattr(threading.Thread, "start", cannot_start)
+        assert executor.submit(divmod, 7, 2).result(60) == (3, 1)
+    finally:
+        executor.shutdown()
 
 
 async def test_what_a_direct_writer_does_not_take_the_thread_writes(notes: Notes) -> None:

@@ -27,15 +27,19 @@ async def together(parts: Iterable[Coroutine[None, None, None]]) -> AsyncIterato
     """
     caller = asyncio.current_task()
     cancelled_before = caller.cancelling() if caller is not None else 0
+    has_ended = False
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(part) for part in parts]
             yield tasks
+            has_ended = True
             for task in tasks:
                 task.cancel()
     except BaseExceptionGroup as errors:
         if caller is not None and caller.cancelling() > cancelled_before:
-            raise asyncio.CancelledError from errors
+            if not has_ended:
+                raise asyncio.CancelledError from errors
+            caller.uncancel()  # it was the group, for an error after the block, which before 3.13 it does not take back
         raise _first(errors) from None
 
 

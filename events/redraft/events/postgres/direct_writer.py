@@ -103,6 +103,8 @@ class PostgresDirectWriter:
                 asyncio.get_running_loop().add_writer(self._socket, self._write, server)
         except psycopg.Error as error:
             self._lose(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is: else the request would be held for ever
+            self._lose(psycopg.OperationalError(str(error) or repr(error)))
 
     def _write(self, server: PGconn) -> None:
         """Sends the remaining bytes, as the server accepts them."""

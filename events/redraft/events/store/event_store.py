@@ -363,8 +363,10 @@ class EventStore:
 
 
 def thread(name: str) -> Executor:
-    """Makes a thread of this name that runs one call after the other."""
-    return ThreadPoolExecutor(1, thread_name_prefix=name)
+    """Makes a thread of this name that runs one call after the other; it is started now, as later it may not be."""
+    executor = ThreadPoolExecutor(1, thread_name_prefix=name)
+    executor.submit(lambda: None)
+    return executor
 
 
 def _memory_of(state: object, entry: Entry) -> int:

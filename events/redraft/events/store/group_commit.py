@@ -113,10 +113,12 @@ class Committer:
         self._busy = True
         entries = [entry for batch in group for entry in batch.entries]
         try:
-            if not self._begin_directly(loop, group, entries):
-                self._execute(loop, group, entries)
+            is_begun = self._begin_directly(loop, group, entries)
         except Exception as error:  # noqa: BLE001 - whatever a writer raises: else all appends would wait for ever
-            self._give_up(loop, group, error)
+            loop.call_soon(self._finish, loop, group, StoreError(f"store {self._where}: {str(error) or repr(error)}"))
+        else:
+            if not is_begun:
+                self._execute(loop, group, entries)
 
     def _begin_directly(
         self, loop: asyncio.AbstractEventLoop, group: Sequence[Batch], entries: Sequence[PendingAppend]
@@ -140,21 +142,13 @@ class Committer:
         entries: Sequence[PendingAppend],
         failed: PersistenceError | None = None,
     ) -> None:
-        try:
-            written = self._executor.submit(commit, self._recorder, self._where, entries, failed)
-        except RuntimeError as error:  # it cannot start a thread, or was shut down
-            self._give_up(loop, group, error)
-            return
+        written = self._executor.submit(commit, self._recorder, self._where, entries, failed)
         if written.done():
             self._finish(loop, group, written.exception())
         else:
             written.add_done_callback(
                 lambda done: loop.call_soon_threadsafe(self._finish, loop, group, done.exception())
             )
-
-    def _give_up(self, loop: asyncio.AbstractEventLoop, group: Sequence[Batch], error: Exception) -> None:
-        """Fails a group that nobody began to write, in the next turn of the loop."""
-        loop.call_soon(self._finish, loop, group, StoreError(f"store {self._where}: {error}"))
 
     def _finish(self, loop: asyncio.AbstractEventLoop, group: Sequence[Batch], fault: BaseException | None) -> None:
         recorded: list[CommittedAppend] = []
