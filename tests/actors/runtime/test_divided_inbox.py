@@ -10,6 +10,7 @@ import pytest
 from tests.dead_letters import dead_letters_on
 from tests.events.rabbit_server import rabbit
 
+from redraft.actors.runtime.coordinating import divided_inbox
 from redraft.actors.runtime.coordinating.divided_inbox import DividedInbox
 from redraft.actors.runtime.coordinating.sharing import Share, open_inbox
 from redraft.events.bus.local import LocalBus
@@ -112,10 +113,15 @@ class Turns:
         self.reads: list[tuple[int, ...]] = []
         self.left: list[str] = []
         self.away = False
+        self.waits: asyncio.Event | None = None
+        self.asked = asyncio.Event()
 
     async def take_turn(self, me: str, reads: Collection[int], partitions: int) -> Turn:
         if self.away:
             raise StoreError("the store is away")
+        if self.waits is not None:
+            self.asked.set()
+            await self.waits.wait()
         self.reads.append(tuple(sorted(reads)))
         return self.turn
 
@@ -160,19 +166,26 @@ async def test_without_the_store_it_reads_on_and_a_share_that_it_lost_is_given_u
         await until(lambda: turns.reads[-1] == ())
 
 
-async def test_one_that_is_drained_takes_no_more_of_the_inbox(bus: Bus) -> None:
+async def test_one_that_is_drained_takes_no_more_of_the_inbox_and_leaves_its_share(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One message is under way, and one waits, as its store hangs."""
+    monkeypatch.setattr(divided_inbox, "PATIENCE", 0.05)
     turns, told, drained = Turns(0), [], asyncio.Event()
-    share = Share("me", 2, turns, changed=told.append, pause=0.001)
-    async with open_inbox(bus, share, drained) as inbox:
-        await until(lambda: (0,) in turns.reads)
+    await bus.publish(FIRST, [message(1), message(2)])
+    await bus.publish(SECOND, [message(3)])
+    async with open_inbox(bus, Share("me", 2, turns, changed=told.append, pause=0.001), drained) as inbox:
+        found = await taken(inbox, 1)
+        turns.waits = asyncio.Event()
+        await turns.asked.wait()
         drained.set()
         turns.turn = Turn((0, 1))
-        await bus.publish(SECOND, [message(0)])
-        for number in range(1, 30):  # what was its own it still takes, and it would have had its turns meanwhile
-            await bus.publish(FIRST, [message(number)])
-            found = await taken(inbox, 1)
-            assert ids(found) == [f"id-{number}"]
-            await inbox.ack(found)
+        turns.waits.set()  # the turn was under way
+        async with reading(bus, FIRST, SECOND) as (other, _):
+            theirs = await taken(other, 3)
+            await inbox.ack(found)  # too late: it was given back
+            await other.ack(theirs)
+        assert sorted(ids(theirs)) == ["id-1", "id-2", "id-3"]
     assert told == [[0]]
 
 

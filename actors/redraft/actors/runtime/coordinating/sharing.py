@@ -56,7 +56,8 @@ class Share(msgspec.Struct, frozen=True):
 async def open_inbox(bus: Bus, share: Share, drained: asyncio.Event) -> AsyncIterator[Consumer]:
     """Yields a reader of the inbox and of this coordinator's partitions; gives these up after the block.
 
-    Once `drained` is set it takes no more turns: if draining takes long, as the store is slow, others take over.
+    Once `drained` is set it takes no more turns, and leaves the partitions once what came from them is settled, or
+    after some seconds: where draining takes long, as its store does not answer, others take over.
     """
     inbox = DividedInbox(bus, share.on_trouble)
     async with asyncio.TaskGroup() as group:
@@ -97,6 +98,8 @@ class _ShareReader:
             with suppress(TimeoutError):
                 async with asyncio.timeout(share.pause):
                     await self._ended.wait()
+        for _, closing in self._reading.values():
+            closing.set()
 
     async def leave(self, tasks: Sequence[asyncio.Task[None]]) -> None:
         """Ends all tasks, then gives up all leases, so that others need not wait for their end."""
