@@ -148,7 +148,7 @@ async def test_who_looks_is_told_that_the_read_models_are_away_and_sees_them_aga
             ),
         )
         broken = Broadcaster(service)
-        async with aclosing(broken.watch("k", Subject(every=0.01), render)) as looking:
+        async with aclosing(broken.watch("k", Subject(), render)) as looking:
             assert isinstance(shown := await anext(looking), Fragment)
             broken._channels["k"].touch(5)
             assert isinstance(told := await anext(looking), Fragment)

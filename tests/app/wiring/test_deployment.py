@@ -457,7 +457,8 @@ async def test_a_part_that_fails_as_it_is_ended_is_an_error_and_cancels_nobody()
 
 
 async def test_a_part_is_run_again_when_its_server_was_away_and_told_what_ends_it() -> None:
-    calls = iter([ExceptionGroup("", [ExceptionGroup("", [BusError("away")])]), BusError("away"), None])
+    scarce = OSError(24, "Too many open files")
+    calls = iter([ExceptionGroup("", [ExceptionGroup("", [BusError("away")])]), BusError("away"), scarce, None])
 
     async def part() -> None:
         error = next(calls)
@@ -466,7 +467,8 @@ async def test_a_part_is_run_again_when_its_server_was_away_and_told_what_ends_i
 
     stream = io.StringIO()
     await retry_forever("part", part, new_log(stream, "json", "test"))
-    assert [json.loads(line)["error"] for line in stream.getvalue().splitlines()] == ["away", "away"]
+    told = [json.loads(line)["error"] for line in stream.getvalue().splitlines()]
+    assert told == ["away", "away", "[Errno 24] Too many open files"]
 
     async def hopeless() -> None:
         raise IncompatibleStore("not ours")

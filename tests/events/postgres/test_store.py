@@ -567,12 +567,12 @@ def test_a_row_that_is_too_large_is_told_from_a_server_that_takes_nothing_now(
 
 
 @contextmanager
-def no_descriptors() -> Iterator[None]:
-    """Leaves this process no file descriptor to open."""
+def no_descriptors(spare: int = 0) -> Iterator[None]:
+    """Leaves this process no file descriptor to open, but for so many."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest = os.dup(0)
     os.close(lowest)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + spare, hard))
     try:
         yield
     finally:
@@ -636,3 +636,16 @@ async def test_who_listens_or_appends_goes_on_after_a_connection_that_could_not_
             await asyncio.wait({following}, timeout=0.05)
         assert await following
     assert failed == 3
+
+
+@pytest.mark.parametrize("spare", range(5))
+async def test_a_connection_for_which_too_few_descriptors_are_left_is_an_error_of_the_server(
+    postgres_url: str, spare: int
+) -> None:
+    database = Database(postgres_url)
+    with no_descriptors(spare):
+        with suppress(psycopg.OperationalError):
+            database.connect().close()
+        with suppress(psycopg.OperationalError):
+            await (await database.connect_async()).close()
+    database.connect().close()

@@ -17,7 +17,7 @@ from redraft.app.server.api.answers import beside
 from redraft.app.server.gzip_stream import compress_piece
 from redraft.app.server.problems import problem_of
 from redraft.app.server.service import SHOWN, Service
-from redraft.events.errors import EncryptionKeyMissing
+from redraft.events.errors import EncryptionKeyMissing, StoreError
 
 INTERVAL: Final = 0.3
 """Seconds between two renderings of a fragment, at least."""
@@ -212,6 +212,8 @@ class Broadcaster:
             channel.publish(await beside(lambda: fragment_of(make())))
         except Exception as error:  # noqa: BLE001 - the next change may mend it, and others look at other fragments
             channel.publish(fragment_of(self._tell(error), "trouble"))
+            if isinstance(error, StoreError):
+                asyncio.get_running_loop().call_later(UNFOLLOWED, channel.touched.set)
 
     async def _await_rows(self, channel: _Channel) -> None:
         """Returns once the read models count the first of the events, at their own pace, or when that takes too long.

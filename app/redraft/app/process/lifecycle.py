@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import gc
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
@@ -102,7 +103,7 @@ async def retry_forever(name: str, part: Part, log: FilteringBoundLogger) -> Non
             try:
                 async with together([part()]) as tasks:  # of a group of errors, the one that says why
                     await asyncio.wait(tasks)
-            except (BusError, StoreError) as error:
+            except (BusError, StoreError, OSError) as error:
                 is_over_soon(name, log, error)
                 raise
 
@@ -136,8 +137,16 @@ async def drained(part: Drains, drain: asyncio.Event | None) -> AsyncIterator[No
         waiting.cancel()
 
 
+_SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
+
 def may_pass(error: BaseException) -> bool:
-    """Returns whether this error may be over in a while: not for a store not made by Redraft, or a large message."""
+    """Returns whether this error may be over in a while: not for a store not made by Redraft, or a large message.
+
+    So may a want of file descriptors or of memory, which any part may meet.
+    """
+    if isinstance(error, OSError):
+        return error.errno in _SCARCE
     return isinstance(error, BusError | StoreError) and not isinstance(error, IncompatibleStore | MessageTooLarge)
 
 

@@ -65,6 +65,8 @@ def new_log(
     """
     import structlog  # it takes a while, and only those who serve need it
 
+    if fields:
+        fields({"run": ""})  # what it imports is there before a line, as no file may be opened by then
     terminal, text = stream.isatty(), is_text(stream, form)
     writer: Any = (
         structlog.dev.ConsoleRenderer(colors=terminal, pad_event_to=0, sort_keys=False)

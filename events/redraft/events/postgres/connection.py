@@ -163,6 +163,15 @@ def unanswered(silence: float) -> psycopg.OperationalError:
     return psycopg.OperationalError(f"no answer for {silence:g} s")
 
 
+@contextmanager
+def _without_os_errors() -> Iterator[None]:
+    """Makes an error of the server of an OSError, which psycopg lets through where no file descriptor is left."""
+    try:
+        yield
+    except OSError as error:
+        raise psycopg.OperationalError(str(error)) from error
+
+
 class Database:
     """A database to connect to. `where` names it in messages, without its password.
 
@@ -179,7 +188,8 @@ class Database:
 
     def connect(self) -> Connection:
         """Opens a connection that commits each statement by itself; raises psycopg.Error."""
-        connection = Connection.connect(**self._parameters, autocommit=True, row_factory=dict_row)
+        with _without_os_errors():
+            connection = Connection.connect(**self._parameters, autocommit=True, row_factory=dict_row)
         try:
             connection.execute(_SETTLE, (*_limits(), self.schema))
         except BaseException:
@@ -189,7 +199,8 @@ class Database:
 
     async def connect_async(self) -> AsyncConnection:
         """Opens a connection for the event loop that commits each statement by itself; raises psycopg.Error."""
-        connection = await AsyncConnection.connect(**self._parameters, autocommit=True, row_factory=dict_row)
+        with _without_os_errors():
+            connection = await AsyncConnection.connect(**self._parameters, autocommit=True, row_factory=dict_row)
         try:
             await connection.execute(_SETTLE, (*_limits(), self.schema))
         except BaseException:

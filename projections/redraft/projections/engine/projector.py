@@ -127,9 +127,9 @@ async def _wait_for_first(*tasks: asyncio.Task[int]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)  # not each by itself: our own cancellation looks as theirs does
-    for task in tasks:
-        if not task.cancelled():
-            task.result()
+    for error in [task.exception() for task in tasks if not task.cancelled()]:
+        if error is not None:
+            raise error
 
 
 async def _check_log(views: Views, log: ReadableLog) -> None:

@@ -83,8 +83,8 @@ def report_error(error: BaseException) -> int | None:
             let_go_of_stdout()
             say("the output cannot be written: standard output is closed; open it, or send it to a file")
             return FAILED
-        case OSError(errno=errno.ENAMETOOLONG):
-            say(f"{str(error.filename)[:60]}…: the name is too long for the file system; give a shorter one")
+        case OSError(errno=errno.ENAMETOOLONG, filename=str() as name):
+            say(f"{name[:60]}…: the name is too long for the file system; give a shorter one")
             return USAGE
         case FileNotFoundError() if not _has_working_directory():
             say("the working directory has been deleted; change to one that is there")
