@@ -17,8 +17,9 @@ from redraft.app.settings.settings import HttpSettings
 from redraft.events.errors import InputError
 
 BACKLOG: Final = 512
-LEAVING: Final = 12
-"""Seconds that requests under way have when the process is to end; none waits longer than 10 for what it sent."""
+LEAVING: Final = 17
+"""Seconds that requests under way have when the process is to end: a request waits up to 15 for what it sent, until it
+is recorded (10) and can be looked at (5)."""
 
 CONNECTIONS: Final = 2_000
 """The most connections at the same time; those beyond are told to come again."""
