@@ -165,7 +165,7 @@ def unanswered(silence: float) -> psycopg.OperationalError:
 
 @contextmanager
 def _without_os_errors() -> Iterator[None]:
-    """Makes an error of the server of an OSError, which psycopg lets through where no file descriptor is left."""
+    """Raises an OSError as psycopg.OperationalError: psycopg lets it through where no file descriptor is left."""
     try:
         yield
     except OSError as error:

@@ -82,8 +82,8 @@ class PostgresDirectWriter:
             except BaseException:
                 await connection.close()
                 raise
-        except (psycopg.Error, OSError) as error:
-            self._end(error if isinstance(error, psycopg.Error) else psycopg.OperationalError(str(error)))
+        except psycopg.Error as error:
+            self._end(error)
         except BaseException:
             self._end(psycopg.OperationalError("the program ends"))
             raise
