@@ -51,8 +51,8 @@ class _Extended(msgspec.Struct, frozen=True):
 class HttpBus:
     """Takes requests from a server at `url`, with a token. It has no dead letters, and publishes answers alone.
 
-    While the server is away it waits, for as long as that takes. Raises InputError when the server does not let this
-    worker in. `log` is told when the server is away, and of answers that it refuses.
+    While the server is away, or a proxy answers in its place, it waits, for as long as that takes. Raises InputError
+    when the server does not let this worker in. `log` is told when the server is away, and of answers that it refuses.
     """
 
     largest = LARGEST_BODY
@@ -117,7 +117,7 @@ class HttpBus:
 
         Returns after `EXTENDED` seconds at the latest, so that others are extended in time.
         """
-        with suppress(TimeoutError, *UNREADABLE):  # it is asked again, and what a proxy says is no word of the server
+        with suppress(TimeoutError, *UNREADABLE):  # it is asked again
             async with asyncio.timeout(EXTENDED):
                 found = await self.post(f"/leases/{lease}/extend", _encode({"seconds": SECONDS}))
             if found.is_success and msgspec.json.decode(found.content, type=_Extended).cancelled:
@@ -152,7 +152,7 @@ class HttpBus:
             else:
                 if found.status_code in (401, 403, 421):
                     raise InputError(f"{self._client.base_url} does not let this worker in: {self._refusal(found)}")
-                if found.status_code not in _LATER:
+                if found.status_code not in _LATER and not _is_page(found):
                     self._reached()
                     return found
                 why = _detail(found)
@@ -180,9 +180,11 @@ class HttpBus:
     async def ping(self) -> None:
         """Raises BusError when the server does not answer."""
         try:
-            (await self._client.get("/health")).raise_for_status()
+            found = (await self._client.get("/health")).raise_for_status()
         except httpx.HTTPError as error:
             raise BusError(f"{self._client.base_url} does not answer: {error}") from None
+        if _is_page(found):
+            raise BusError(f"{self._client.base_url} is no `redraft serve`: it answers with a page")
 
     async def dead_letters(self, keep: Callable[[DeadLetter], T]) -> Sequence[T]:
         """Returns (): the server keeps them."""
@@ -269,6 +271,16 @@ _JSON: Final = {"Content-Type": "application/json"}
 
 def _encode(value: dict[str, Any]) -> bytes:
     return msgspec.json.encode(value)
+
+
+def _is_page(found: httpx.Response) -> bool:
+    """Returns whether a proxy answered in place of the server, whose answers are JSON or empty.
+
+    A request that a proxy refuses, as for its length, counts as refused.
+    """
+    if found.status_code == httpx.codes.NO_CONTENT or "json" in found.headers.get("Content-Type", ""):
+        return False
+    return not found.is_client_error or found.status_code == httpx.codes.NOT_FOUND
 
 
 def _detail(found: httpx.Response) -> str:
