@@ -12,7 +12,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from random import Random
 from time import sleep as wait_by_the_clock
 
 import httpx
@@ -23,7 +22,6 @@ from tests.app.testing.faults.every import EVERY
 from redraft.actors import Actor, Critique, Workflow, critic, generator, publisher, refiner, score, step
 from redraft.actors.workflow.workflow import approve
 from redraft.app.testing import Odds, Outside, RealWork, SimulationFailed, simulate
-from redraft.app.testing.faults import Faults
 from redraft.events.errors import ActorError
 from redraft.events.messages.domain_events import DraftPublished
 from redraft.events.messages.envelope import Recorded
@@ -152,18 +150,6 @@ def test_the_story_has_only_the_faults_that_it_takes():
     assert "is killed when post was done with post of run" in fault
     quiet = msgspec.structs.replace(Odds(), killed_at_work=0.0)
     assert simulate(LETTER, careless, seeds=[found.seed], odds=quiet).faults > 1
-
-
-def test_a_fault_that_is_left_out_changes_no_other():
-    odds = Odds(letter_lost=0.5)
-
-    def struck(without: frozenset[int]) -> list[str]:
-        faults = Faults(Random(1), odds, without=without, apart=True)
-        return [what for what in "abcabcabc" if faults.happens(odds.letter_lost, what)]
-
-    whole = struck(frozenset())
-    assert 2 < len(whole) < 9
-    assert struck(frozenset({1})) == [whole[0], *whole[2:]]
 
 
 @pytest.mark.check

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from hashlib import blake2b
 from random import Random
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -84,12 +84,16 @@ class Note(msgspec.Struct, frozen=True):
     run: str = ""
 
 
-class Faults:
-    """Draws faults, and records each in a sentence. After `max_faults` of them no more happen.
+Struck: TypeAlias = tuple[str, int]
+"""A fault: its sentence, but for whom it strikes, and the how many-th with this sentence it is, from 1."""
 
-    Those `without` (their numbers, from 0) are left out. The draws do not depend on that, so a shorter history begins
-    like the longer one. `notes` are the faults and other notes, each with its time by the `clock`. With `apart`, each
-    draw depends only on the fault and on how often it could have happened, so leaving one out changes no other.
+
+class Faults:
+    """Draws faults, and records each in a sentence. After `max_faults` of them no more happen, and none but the `only`.
+
+    The draws do not depend on that, so a shorter history begins like the longer one. `struck` are the faults as `only`
+    has them, `notes` they and other notes, each with its time by the `clock`. With `apart`, each draw depends only on
+    the fault and on how often it could have happened, so leaving one out changes no other.
     """
 
     def __init__(
@@ -97,33 +101,39 @@ class Faults:
         random: Random,
         odds: Odds,
         max_faults: int = EVERY,
-        without: frozenset[int] = frozenset(),
+        only: frozenset[Struck] | None = None,
         clock: Callable[[], float] = lambda: 0.0,
         *,
         apart: bool = False,
     ) -> None:
         self.odds = odds
         self.planted: list[str] = []
+        self.struck: list[Struck] = []
         self.notes: list[Note] = []
         self._random = random
         self._max_faults = max_faults
-        self._without = without
+        self._only = only
         self._drawn = 0
         self._clock = clock
         self._key = random.getrandbits(64).to_bytes(8) if apart else b""
         self._times: Counter[str] = Counter()
+        self._strikes: Counter[str] = Counter()
 
     def happens(self, chance: float, what: str) -> bool:
         """Returns whether the fault happens this time."""
         return self._chance(what) < chance and self.strikes(what)
 
-    def strikes(self, what: str) -> bool:
-        """Records a fault and returns True, unless it is left out."""
+    def strikes(self, what: str, whom: str = "") -> bool:
+        """Records a fault and returns True, unless it is left out. It is the same fault whomever it strikes."""
         number, self._drawn = self._drawn, self._drawn + 1
-        if number >= self._max_faults or number in self._without:
+        self._strikes[what] += 1
+        fault = what, self._strikes[what]
+        if number >= self._max_faults or (self._only is not None and fault not in self._only):
             return False
-        self.planted.append(what)
-        self.note(what)
+        told = f"{whom} {what}" if whom else what
+        self.planted.append(told)
+        self.struck.append(fault)
+        self.note(told)
         return True
 
     def _chance(self, what: str) -> float:

@@ -21,7 +21,7 @@ from redraft.app.testing.check import faults_of
 from redraft.app.testing.choices import choosing_plan
 from redraft.app.testing.editing import edit_unasked
 from redraft.app.testing.endings import ending_plan, timed_plan
-from redraft.app.testing.faults import EVERY, Faults, Note, Odds
+from redraft.app.testing.faults import EVERY, Faults, Note, Odds, Struck
 from redraft.app.testing.garbage import apart
 from redraft.app.testing.items import end_runs_amid_items, itemized_plan
 from redraft.app.testing.lateness import late_plan
@@ -64,6 +64,7 @@ class History(msgspec.Struct, frozen=True):
     """The result of a seed: the events, the planted faults, and what is wrong.
 
     `notes` are other things that happened; `recorded` are the true times, in seconds, at which events were recorded.
+    `struck` are the planted faults, as a `Setting` names them.
     """
 
     seed: int
@@ -73,6 +74,7 @@ class History(msgspec.Struct, frozen=True):
     seconds: float
     notes: tuple[Note, ...] = ()
     recorded: tuple[float, ...] = ()
+    struck: tuple[Struck, ...] = ()
 
     def lines(self) -> list[str]:
         """Returns the events, one per line: the same for the same seed, in every process."""
@@ -88,7 +90,7 @@ def _make_script(random: Random, faults: Faults, kill: Kill) -> Cast:
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """How a history is made: without faults after the first `max_faults`, and without those numbered in `without`.
+    """How a history is made: without faults after the first `max_faults`, and without any but the `only`, if given.
 
     `plans` and their `briefs` are random if not given; `cast` makes the actors, and `unasked` is whether people steer
     runs without being asked. With `apart`, leaving a fault out changes no other. In every eighth history coordinators
@@ -99,7 +101,7 @@ class Setting(msgspec.Struct, frozen=True):
     odds: Odds = Odds()
     max_faults: int = EVERY
     plans: tuple[Plan, ...] = ()
-    without: frozenset[int] = frozenset()
+    only: frozenset[Struck] | None = None
     briefs: tuple[Brief | str, ...] = ()
     cast: Callable[[Random, Faults, Kill], Cast] = _make_script
     unasked: bool = True
@@ -125,7 +127,7 @@ class _Deployment:
         self._loop = loop
         self._random = Random(f"{seed} work")
         here, clock = proxy(self), proxy(loop)  # a cast is looked at when all else is gone, and must not hold it
-        limits = setting.odds, setting.max_faults, setting.without
+        limits = setting.odds, setting.max_faults, setting.only
         self._faults = faults = Faults(Random(f"{seed} faults"), *limits, lambda: clock.time(), apart=setting.apart)
         broker = SimBroker(loop, faults, PARTITIONS if setting.divided or seed % 8 == 5 else 0)
         self._world = World(loop, SimDatabase(loop, faults), broker, Random(f"{seed} people"))
@@ -204,7 +206,8 @@ class _Deployment:
         self._wrong += faults_of(events, self._world, self._cast, self._faults)
         planted, notes, wrong = tuple(self._faults.planted), tuple(self._faults.notes), tuple(self._wrong)
         recorded = tuple(self._world.database.recorded[event.position] for event in events)
-        return History(self._seed, tuple(events), planted, wrong, self._loop.time(), notes, recorded)
+        struck = tuple(self._faults.struck)
+        return History(self._seed, tuple(events), planted, wrong, self._loop.time(), notes, recorded, struck)
 
     async def _live(self) -> None:
         for number in range(self._coordinators):

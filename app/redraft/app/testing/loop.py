@@ -112,13 +112,19 @@ class SimFuture(asyncio.Future[Any]):
 
 
 class SimTask(asyncio.Task[Any]):
-    """A task whose hash does not depend on its address in memory."""
+    """A task whose hash does not depend on its address in memory, and which no other process can cancel."""
 
-    __slots__ = ("_number",)
+    __slots__ = ("_number", "_process")
 
     def __init__(self, work: Coroutine[Any, Any, Any], loop: SimLoop, **options: Any) -> None:  # noqa: ANN401 - as a task has them
         self._number = next(loop.hashes)
+        self._process = owner()
         super().__init__(work, loop=loop, **options)
+
+    def cancel(self, msg: object = None) -> bool:
+        """Cancels the task; does nothing in another process than its own, whose tasks only seem to be in reach."""
+        caller = owner()
+        return (caller is None or caller is self._process) and super().cancel(msg)
 
     def __hash__(self) -> int:
         return self._number
@@ -218,6 +224,11 @@ class SimLoop(asyncio.BaseEventLoop):
         raise NotImplementedError("a simulated loop waits for no socket or pipe")
 
     add_writer = add_reader
+
+    def stop(self) -> None:
+        """Stops the loop, after an audit event: it is no actor's."""
+        sys.audit("redraft.stop_loop")
+        super().stop()
 
     async def _make_subprocess_transport(self, *args: object, **options: object) -> NoReturn:
         """Raises NotImplementedError, as asyncio's base loop does for unsupported calls, after an audit event."""

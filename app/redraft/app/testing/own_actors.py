@@ -21,7 +21,7 @@ from unittest.mock import patch
 from redraft.actors import Actor, Context, Receipt, WithState
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.history import Kill
-from redraft.app.testing.loop import owner
+from redraft.app.testing.loop import Process, owner
 from redraft.app.testing.nodes import RUN, Outside
 
 P = ParamSpec("P")
@@ -40,6 +40,7 @@ _REAL: Final = {
     "os.fork": "starts a process",
     "os.forkpty": "starts a process",
     "redraft.wait_for_thread": "waits for another thread",
+    "redraft.stop_loop": "stops the event loop",
     "time.sleep": "waits by the real clock (write await asyncio.sleep(...) instead, which takes no time here)",
     "_thread.start_new_thread": "starts a thread",
     "_thread.start_joinable_thread": "starts a thread",
@@ -188,7 +189,7 @@ class OwnActors:
         worker, what = owner(), f"{actor.name} works at {context.path} of run {context.run}"
         self._faults.note(f"{worker}: {what}, attempt {context.attempt}", context.run)
         random = self._random_for("begun", context)
-        if worker is not None and self._is_killed(random, f"{worker} is killed while {what}"):
+        if worker is not None and self._is_killed(random, worker, f"is killed while {what}"):
             asyncio.get_running_loop().call_later(2 * random.random() ** 2, self._kill, worker)
 
     async def _finish(self, actor: Actor, context: Context, returned: object) -> None:
@@ -201,14 +202,14 @@ class OwnActors:
             self._receipts.setdefault(publication, {}).setdefault(repr(location))
         worker, what = owner(), f"{actor.name} was done with {context.path} of run {context.run}"
         random = self._random_for("done", context)
-        if worker is not None and self._is_killed(random, f"{worker} is killed when {what}, and nobody knows"):
+        if worker is not None and self._is_killed(random, worker, f"is killed when {what}, and nobody knows"):
             self._kill(worker)
             await asyncio.get_running_loop().create_future()
         if random.random() < self._faults.odds.actor_fails and self._faults.strikes(f"{what}, and its answer is lost"):
             raise ConnectionError("the connection broke before the answer was read")
 
-    def _is_killed(self, random: Random, what: str) -> bool:
-        return random.random() < self._faults.odds.killed_at_work and self._faults.strikes(what)
+    def _is_killed(self, random: Random, worker: Process, what: str) -> bool:
+        return random.random() < self._faults.odds.killed_at_work and self._faults.strikes(what, worker.name)
 
     def _random_for(self, when: str, context: Context) -> Random:
         """Returns a random source for one call, so that leaving out other faults does not change it."""

@@ -165,7 +165,7 @@ def story(workflow: str, played: Played, replay: str) -> str:
     """Returns several lines; runs are numbered in the order in which they began."""
     history, wrong = played.history, played.wrong
     runs = list(dict.fromkeys(event.run for event in history.events))
-    concerned = {run for run in runs if any(run in each for each in wrong)} or set(runs)
+    concerned = [run for run in runs if any(run in each for each in wrong)] or runs
     happened = [f"{at:9.2f} s  {what}" for at, what in _list_happenings(history, concerned)]
     lines = [
         f"workflow {workflow} goes wrong with seed {history.seed}; replay it: {replay}",
@@ -188,13 +188,13 @@ def _list_faults(planted: Sequence[str], *, is_shortened: bool) -> list[str]:
     return [heading, *(f"    {each}" for each in planted)]
 
 
-def _list_happenings(history: History, runs: set[str]) -> list[tuple[float, str]]:
+def _list_happenings(history: History, runs: Sequence[str]) -> list[tuple[float, str]]:
     """Returns the events of these runs, and notes on them or on no single run, in order of time."""
     notes = [(each.at, each.what) for each in history.notes if not each.run or each.run in runs]
     return sorted([*_list_events(history, runs), *notes], key=lambda each: each[0])
 
 
-def _list_events(history: History, runs: set[str]) -> Iterator[tuple[float, str]]:
+def _list_events(history: History, runs: Sequence[str]) -> Iterator[tuple[float, str]]:
     """Yields events by true time, whatever the clocks of processes showed."""
     times = dict(zip((event.id for event in history.events), history.recorded, strict=True))
     by_run: defaultdict[str, list[Recorded]] = defaultdict(list)

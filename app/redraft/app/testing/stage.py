@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
@@ -42,9 +43,14 @@ PURE: Final[frozenset[ActorKey]] = frozenset(
 )
 """The shipped actors that do no real work, and so need no stand-in."""
 
-TRIES: Final = 100
-"""The maximum number of replays to find the faults that a failure takes."""
+TRIES: Final = 300
+"""The maximum number of replays to leave faults out of a failure."""
 
+LOUD: Final = (1, 10, 3)
+"""How many times as frequent a kind of fault becomes that is tried by itself, in this order."""
+
+
+_ADDRESS: Final = re.compile(" at 0x[0-9a-f]+")
 
 UNSTEADY: Final = (
     "unsteady: the same seed is another history each time: an actor takes its time, ids or chance from elsewhere, such "
@@ -124,31 +130,37 @@ class Stage:
         return Played(setting, made, wrong, watched.calls.total(), cause)
 
     def shorten(self, played: Played) -> Played:
-        """Returns the failure with fewer faults: of fewer kinds, then a prefix of them, then without single ones."""
+        """Returns the failure with fewer faults: of fewer kinds, and of these as few as it takes."""
         again = self.play(played.history.seed, played.setting)
         if (again.history.lines(), again.wrong) != (played.history.lines(), played.wrong):
             return msgspec.structs.replace(played, wrong=(*played.wrong, UNSTEADY))
-        return msgspec.structs.replace(self._thin(self._cut(self._of_fewer_kinds(played))), is_shortened=True)
+        return self._thin(self._cut(self._of_fewer_kinds(played)))
 
     def _of_fewer_kinds(self, played: Played) -> Played:
-        """Returns the failure with one kind of fault alone, or else without each kind that it does not need."""
+        """Returns the failure with one kind of fault alone, or else without each kind that it does not need.
+
+        A kind that does not cause it by itself may do so once it is more frequent.
+        """
         kinds = Odds.__struct_fields__ if played.history.planted else ()
-        for kind in reversed(kinds):
-            alone = msgspec.structs.replace(CALM, **{kind: getattr(played.setting.odds, kind)})
-            found = self._or(played, odds=alone)
-            if found is not played:
-                return found
+        for times in LOUD:
+            for kind in reversed(kinds):
+                chance: float = getattr(played.setting.odds, kind)
+                alone = msgspec.structs.replace(CALM, **{kind: max(chance, min(0.5, times * chance))})
+                found = self._or(played, odds=alone)
+                if found is not played:
+                    return found
         for kind in kinds:
             fewer = msgspec.structs.replace(played.setting.odds, **{kind: 0.0})
             played = self._or(played, odds=fewer)
         return played
 
     def _cut(self, played: Played) -> Played:
-        """Returns the failure with as short a prefix of its faults as bisection finds."""
-        low, high = 0, len(played.history.planted)
+        """Returns the failure with as short a beginning of its faults as bisection finds."""
+        struck = played.history.struck
+        low, high = 0, len(struck)
         while low < high:
             middle = (low + high) // 2
-            shorter = self._or(played, max_faults=middle)
+            shorter = self._or(played, only=frozenset(struck[:middle]))
             if shorter is not played:
                 played, high = shorter, middle
             else:
@@ -156,10 +168,20 @@ class Stage:
         return played
 
     def _thin(self, played: Played) -> Played:
-        """Returns the failure without each of its last faults that it does not need."""
-        count = len(played.history.planted)
-        for number in reversed(range(max(0, count - TRIES), count)):
-            played = self._or(played, max_faults=count, without=played.setting.without | {number})
+        """Returns the failure without faults that it does not need: halves, quarters and so on, at last single ones.
+
+        Single ones are tried until it needs each of those that are left.
+        """
+        size, tries = len(played.history.struck), TRIES
+        while size and tries > 0:
+            before, last = played, len(played.history.struck)
+            while last > 0 and tries > 0:
+                struck, first = played.history.struck, max(0, last - size)
+                played = self._or(played, only=frozenset((*struck[:first], *struck[last:])))
+                last, tries = first, tries - 1
+            if size == 1 and played is before and not last:
+                return msgspec.structs.replace(played, is_shortened=True)
+            size = (size + 1) // 2
         return played
 
     def _or(self, played: Played, **changes: Any) -> Played:  # noqa: ANN401 - fields of a setting
@@ -181,7 +203,8 @@ class Stage:
         try:
             holds = self._check(outside, made.events)
         except AssertionError as error:
-            return (f"check: {str(error) or 'an assertion does not hold'}",), error
+            told = _ADDRESS.sub("", str(error))  # pytest adds what the values in the assertion are
+            return (f"check: {told or 'an assertion does not hold'}",), error
         if isinstance(holds, Coroutine):
             holds.close()
             raise TypeError("check is an async function, whose result nobody awaits; define it with def alone")
