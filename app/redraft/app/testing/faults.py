@@ -85,7 +85,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 Struck: TypeAlias = tuple[str, int]
-"""A fault: its sentence, but for whom it strikes, and the how many-th with this sentence it is, from 1."""
+"""A fault: its sentence, without whom it strikes, and its number among those with this sentence, from 1."""
 
 
 class Faults:
@@ -124,7 +124,7 @@ class Faults:
         return self._chance(what) < chance and self.strikes(what)
 
     def strikes(self, what: str, whom: str = "") -> bool:
-        """Records a fault and returns True, unless it is left out. It is the same fault whomever it strikes."""
+        """Records a fault and returns True, unless it is left out. Whom it strikes makes it no other fault."""
         number, self._drawn = self._drawn, self._drawn + 1
         self._strikes[what] += 1
         fault = what, self._strikes[what]

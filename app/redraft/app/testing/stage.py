@@ -142,13 +142,14 @@ class Stage:
         A kind that does not cause it by itself may do so once it is more frequent.
         """
         kinds = Odds.__struct_fields__ if played.history.planted else ()
-        for times in LOUD:
-            for kind in reversed(kinds):
-                chance: float = getattr(played.setting.odds, kind)
-                alone = msgspec.structs.replace(CALM, **{kind: max(chance, min(0.5, times * chance))})
-                found = self._or(played, odds=alone)
-                if found is not played:
-                    return found
+        each = ((kind, getattr(played.setting.odds, kind), times) for times in LOUD for kind in reversed(kinds))
+        alone = (
+            msgspec.structs.replace(CALM, **{kind: max(odds, min(0.5, times * odds))}) for kind, odds, times in each
+        )
+        for odds in dict.fromkeys(alone):
+            found = self._or(played, odds=odds)
+            if found is not played:
+                return found
         for kind in kinds:
             fewer = msgspec.structs.replace(played.setting.odds, **{kind: 0.0})
             played = self._or(played, odds=fewer)
